@@ -42,6 +42,7 @@
 //! - `kubeconfig` (default): [`connect()`] reads the kubeconfig files that `kubectl` reads.
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `page::Page`, the health of informers as an HTTP page and as Prometheus metrics.
+//! - `prost`: `decode::Proto`, which decodes protobuf into messages of prost.
 //! - `zstd`: `Packed`, which stores objects compressed. It needs a C compiler.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -35,7 +35,7 @@ struct Arguments {
     /// How often it starts
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// What is kept; left out, each in turn
+    /// The stored form; by default, each in turn
     #[arg(long)]
     keep: Option<Keep>,
 }

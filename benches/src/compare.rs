@@ -22,10 +22,12 @@ pub struct Plan {
     pub ours: PathBuf,
     /// The client that uses kube-rs; without it there are no ratios.
     pub theirs: Option<PathBuf>,
+    /// The client that uses client-go.
+    pub client_go: Option<PathBuf>,
 }
 
 /// The figures of one run, by name.
-type Figures = BTreeMap<String, f64>;
+pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// The figures shown, and the figure of kube-rs that each is compared with.
 const COLUMNS: [&str; 7] = [
@@ -47,10 +49,20 @@ pub fn run(plan: &Plan) -> io::Result<String> {
     let server = Server::start(&plan.server)?;
     let mut runs: BTreeMap<(usize, String), Vec<Figures>> = BTreeMap::new();
     let mut clients: Vec<(&Path, &str, String)> = Vec::new();
-    if let Some(theirs) = &plan.theirs {
-        for form in ["typed", "typed-pruned"] {
-            clients.push((theirs, form, format!("kube-rs {form}")));
-        }
+    let others = [
+        (&plan.theirs, "kube-rs", &["typed", "typed-pruned"][..]),
+        (
+            &plan.client_go,
+            "client-go",
+            &["typed", "typed-pruned", "typed-protobuf"],
+        ),
+    ];
+    for (program, name, forms) in others {
+        let forms = program.iter().flat_map(|program| {
+            let named = |form| (program.as_path(), form, format!("{name} {form}"));
+            forms.iter().copied().map(named)
+        });
+        clients.extend(forms);
     }
     for form in &plan.forms {
         clients.push((&plan.ours, form, format!("informer {form}")));
@@ -82,7 +94,7 @@ pub fn run(plan: &Plan) -> io::Result<String> {
 }
 
 /// Parses `name=value` pairs; values that are not numbers are skipped.
-fn figures(text: &str) -> Figures {
+pub(crate) fn figures(text: &str) -> Figures {
     text.split_whitespace()
         .filter_map(|pair| {
             let (name, value) = pair.split_once('=')?;
@@ -91,7 +103,7 @@ fn figures(text: &str) -> Figures {
         .collect()
 }
 
-fn median(runs: &[Figures], name: &str) -> Option<f64> {
+pub(crate) fn median(runs: &[Figures], name: &str) -> Option<f64> {
     let mut values: Vec<f64> = runs
         .iter()
         .filter_map(|run| run.get(name).copied())
@@ -118,7 +130,7 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
     out.push_str(&"---|".repeat(columns.len()));
     for ((_, name), figures) in runs {
         // A form that prunes is compared with one that prunes.
-        let other = if name == "informer typed-pruned" {
+        let other = if name.ends_with(" typed-pruned") {
             "kube-rs typed-pruned"
         } else {
             "kube-rs typed"
@@ -137,7 +149,7 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
                 format!("{value:.0}")
             };
             let ratio = reference(other)
-                .filter(|_| name.starts_with("informer"))
+                .filter(|_| !name.starts_with("kube-rs"))
                 .and_then(|runs| median(runs, column))
                 .map(|theirs| format!(" ({:.2})", value / theirs))
                 .unwrap_or_default();

@@ -6,6 +6,7 @@ pub mod clusters;
 pub mod compare;
 pub mod data;
 pub mod encoded;
+pub mod growth;
 pub mod informers;
 pub mod nodes;
 pub mod pods;

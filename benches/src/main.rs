@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use informer_benches::clusters;
 use informer_benches::compare::{self, Plan};
 use informer_benches::data::DataSet;
+use informer_benches::growth;
 use informer_benches::server::{self, Cut, Pace, Replay};
 
 #[derive(Parser)]
@@ -55,6 +56,9 @@ enum Command {
         /// How bodies are cut into chunks: by event, with several events in each, or anywhere in an event
         #[arg(long, value_enum, default_value_t)]
         chunks: Cut,
+        /// Serves over TLS, by a certificate that nobody can verify
+        #[arg(long)]
+        tls: bool,
         /// Converts the data set to protobuf before the first request, which otherwise waits for it
         #[arg(long)]
         protobuf: bool,
@@ -64,12 +68,33 @@ enum Command {
         /// The number of Nodes, which have no events
         #[arg(long, default_value_t = 0)]
         nodes: u64,
-        /// Ends the first watch of each resource with 410, so that clients list again; JSON only
+        /// Ends the first watch of each resource with 410, so that clients relist; JSON only
         #[arg(long)]
         expires: bool,
+        /// Bookmarks after the last event, which follows them once more; JSON only
+        #[arg(long, default_value_t = 0, conflicts_with = "protobuf")]
+        bookmarks: u32,
     },
     /// Runs this project's client and kube-rs's in turn, and prints medians, and ratios to kube-rs
     Compare(Compare),
+    /// Measures the example `large` with n, 10 n and 100 n Pods, and names what is not linear
+    Growth {
+        /// n
+        #[arg(long, default_value_t = 2000)]
+        pods: u64,
+        /// The number of updates at each size
+        #[arg(long, default_value_t = 60_000)]
+        updates: u64,
+        /// The number of bookmarks at each size
+        #[arg(long, default_value_t = 100_000)]
+        bookmarks: u32,
+        /// How often each is measured
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// The forms in which objects are stored
+        #[arg(long, value_delimiter = ',', default_values_t = ["packed", "meta", "raw"].map(String::from))]
+        forms: Vec<String>,
+    },
     /// Watches many clusters from one process, and prints its time to sync and its memory
     Clusters {
         /// How many clusters there are
@@ -97,9 +122,12 @@ struct Compare {
     /// Events a second, to compare latencies; left out, as fast as the client reads
     #[arg(long)]
     rate: Option<u32>,
-    /// How the server cuts bodies into chunks
-    #[arg(long, value_parser = ["event", "many", "split"], default_value = "event")]
-    chunks: String,
+    /// How the server cuts bodies into chunks; several give a table each
+    #[arg(long, value_delimiter = ',', value_parser = ["event", "many", "split"], default_value = "event")]
+    chunks: Vec<String>,
+    /// Whether the server uses TLS; both give a table each
+    #[arg(long, value_delimiter = ',', value_parser = ["off", "on"], default_value = "off")]
+    tls: Vec<String>,
     /// What this project keeps of each object, and after a colon which objects its handler reads if not `all`
     #[arg(long, value_delimiter = ',', default_values_t = ["typed", "typed-pruned", "raw", "meta", "packed", "packed-typed", "packed-typed:few"].map(String::from))]
     forms: Vec<String>,
@@ -112,6 +140,9 @@ struct Compare {
         default_value = "benches/kube-rs/target/release/throughput-kube-rs"
     )]
     kube_rs: PathBuf,
+    /// The client by client-go, built in benches/client-go; left out, it does not take part
+    #[arg(long)]
+    client_go: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -145,10 +176,12 @@ fn main() -> io::Result<()> {
             rate,
             repeat,
             chunks,
+            tls,
             protobuf,
             metadata,
             nodes,
             expires,
+            bookmarks,
         } => {
             let mut set = size.load(data.as_deref())?;
             if metadata {
@@ -159,19 +192,36 @@ fn main() -> io::Result<()> {
                 replay.encoded();
             }
             let listener = TcpListener::bind(listen)?;
-            println!("http://{}", listener.local_addr()?);
+            let tls = tls.then(server::self_signed).transpose()?;
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            println!("{scheme}://{}", listener.local_addr()?);
             let pace = Pace {
                 pause: Duration::from_millis(pause),
                 rate,
                 repeat,
                 chunks,
                 expires,
+                bookmarks,
             };
             let nodes = Arc::new(Replay::new(DataSet::of_nodes(nodes)));
-            server::serve(&listener, &replay, &nodes, pace)
+            server::serve(&listener, tls.as_ref(), &replay, &nodes, pace)
         }
-        Command::Compare(options) => {
-            println!("{}", compare(options)?);
+        Command::Compare(options) => compare(options),
+        Command::Growth {
+            pods,
+            updates,
+            bookmarks,
+            rounds,
+            forms,
+        } => {
+            let plan = growth::Plan {
+                pods,
+                updates,
+                bookmarks,
+                rounds,
+                forms,
+            };
+            println!("{}", growth::run(&plan)?);
             Ok(())
         }
         Command::Clusters { clusters, pods } => {
@@ -181,8 +231,8 @@ fn main() -> io::Result<()> {
     }
 }
 
-#[allow(clippy::print_stderr)] // The table goes to the output alone.
-fn compare(options: Compare) -> io::Result<String> {
+#[allow(clippy::print_stdout, clippy::print_stderr)] // Only the tables go to the output.
+fn compare(options: Compare) -> io::Result<()> {
     let ours = match options.ours {
         Some(ours) => ours,
         None => std::env::current_exe()?
@@ -196,7 +246,6 @@ fn compare(options: Compare) -> io::Result<String> {
     let mut server = vec![
         format!("--pods={}", options.size.pods),
         format!("--updates={}", options.size.updates),
-        format!("--chunks={}", options.chunks),
     ];
     server.extend(
         options
@@ -204,12 +253,24 @@ fn compare(options: Compare) -> io::Result<String> {
             .map(|data| format!("--data={}", data.display())),
     );
     server.extend(options.rate.map(|rate| format!("--rate={rate}")));
-    compare::run(&Plan {
-        server,
+    let mut plan = Plan {
+        server: Vec::new(),
         initial: options.initial,
         rounds: options.rounds,
         forms: options.forms,
         ours,
         theirs,
-    })
+        client_go: options.client_go,
+    };
+    for tls in &options.tls {
+        for chunks in &options.chunks {
+            plan.server = server.clone();
+            plan.server.push(format!("--chunks={chunks}"));
+            plan.server
+                .extend((tls == "on").then(|| "--tls".to_owned()));
+            let table = compare::run(&plan)?;
+            println!("Chunks: {chunks}. TLS: {tls}.\n\n{table}\n");
+        }
+    }
+    Ok(())
 }

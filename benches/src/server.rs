@@ -5,12 +5,13 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use informer_mock::{json, protobuf};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::data::DataSet;
 use crate::encoded::Encoded;
@@ -27,8 +28,10 @@ pub struct Pace {
     pub repeat: u32,
     /// How the bodies are cut into chunks.
     pub chunks: Cut,
-    /// The first watch of each resource ends with 410, so that clients list again.
+    /// The first watch of each resource ends with 410, so that clients relist.
     pub expires: bool,
+    /// The number of bookmarks after the last event, in JSON; the last event follows them once more.
+    pub bookmarks: u32,
 }
 
 /// How a body is cut into chunks.
@@ -37,9 +40,9 @@ pub enum Cut {
     /// One chunk for each event or item.
     #[default]
     Event,
-    /// Several whole events or items in each chunk.
+    /// Several whole events or items in each chunk; at a rate, eight events at once.
     Many,
-    /// Chunks of one size, which end anywhere in an event or item.
+    /// Chunks of one size, which end anywhere in an event or item; at a rate, each is written by itself.
     Split,
 }
 
@@ -70,22 +73,48 @@ impl Replay {
     }
 }
 
-/// Answers requests forever.
+/// Answers requests forever, over TLS if there is a configuration for it.
 ///
 /// # Errors
 /// Fails if connections cannot be accepted.
 pub fn serve(
     listener: &TcpListener,
+    tls: Option<&Arc<ServerConfig>>,
     pods: &Arc<Replay>,
     nodes: &Arc<Replay>,
     pace: Pace,
 ) -> io::Result<()> {
     for stream in listener.incoming() {
         let (stream, pods, nodes) = (stream?, Arc::clone(pods), Arc::clone(nodes));
+        stream.set_nodelay(true)?;
+        let tls = tls.cloned();
         // A client that disconnects ends its thread.
-        std::thread::spawn(move || answer(&stream, &pods, &nodes, pace));
+        std::thread::spawn(move || match tls {
+            Some(tls) => {
+                let tls = ServerConnection::new(tls).map_err(io::Error::other)?;
+                answer(StreamOwned::new(tls, stream), &pods, &nodes, pace)
+            }
+            None => answer(stream, &pods, &nodes, pace),
+        });
     }
     Ok(())
+}
+
+/// A new certificate, which its own key has signed, so that clients must not verify it.
+///
+/// # Errors
+/// Fails if the certificate cannot be made.
+pub fn self_signed() -> io::Result<Arc<ServerConfig>> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+    let made = made.map_err(io::Error::other)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], made.signing_key.into())
+        .map_err(io::Error::other)?;
+    Ok(Arc::new(config))
 }
 
 /// A response of one resource.
@@ -98,9 +127,10 @@ struct Connection<'a> {
 const PIECE: usize = 128 << 10;
 /// The size of a chunk that does not end with an event.
 const CHUNK: usize = 4 << 10;
+/// The number of events that are sent at once if chunks have several.
+const BURST: usize = 8;
 
-fn answer(stream: &TcpStream, pods: &Replay, nodes: &Replay, pace: Pace) -> io::Result<()> {
-    stream.set_nodelay(true)?;
+fn answer(stream: impl Read + Write, pods: &Replay, nodes: &Replay, pace: Pace) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     loop {
@@ -125,7 +155,7 @@ fn answer(stream: &TcpStream, pods: &Replay, nodes: &Replay, pace: Pace) -> io::
             }
         }
         let request = Request::parse(&target, &accept);
-        let mut out = Chunks::new(stream, pace.chunks);
+        let mut out = Chunks::new(reader.get_mut(), pace.chunks);
         let replay = match request.resource.as_str() {
             "pods" => pods,
             "nodes" => nodes,
@@ -259,8 +289,14 @@ impl Connection<'_> {
                 let rounds = 0..self.pace.repeat.max(1);
                 let rounds = rounds.flat_map(|_| events.iter().take(last));
                 let all = rounds.chain(events.at(last)).enumerate();
+                let burst = match self.pace.chunks {
+                    Cut::Many => BURST,
+                    Cut::Event | Cut::Split => 1,
+                };
+                out.gathers = false;
                 for (number, event) in all.skip(seen) {
-                    let due = step * u32::try_from(number - seen).unwrap_or(u32::MAX);
+                    let at = number - seen;
+                    let due = step * u32::try_from(at - at % burst).unwrap_or(u32::MAX);
                     std::thread::sleep(due.saturating_sub(began.elapsed()));
                     stamped.clear();
                     stamped.extend_from_slice(event);
@@ -269,14 +305,40 @@ impl Connection<'_> {
                     }
                     stamp(&mut stamped);
                     out.chunk(&[&stamped, end])?;
-                    out.flush()?;
+                    if at % burst == burst - 1 {
+                        out.flush()?;
+                    }
                 }
+                out.flush()?;
             }
+        }
+        if let Some(last) = events.iter().last().filter(|_| self.pace.bookmarks > 0) {
+            self.bookmarks(last, out)?;
         }
         // The watch stays open until the client ends it.
         loop {
             std::thread::sleep(Duration::from_secs(3600));
         }
+    }
+
+    /// Sends bookmarks, and then the last event with a higher version.
+    fn bookmarks(&self, last: &[u8], out: &mut Chunks<'_>) -> io::Result<()> {
+        std::thread::sleep(self.pace.pause);
+        let set = &self.replay.set;
+        let version = set.list_version() + set.events.len() as u64;
+        for number in 1..=u64::from(self.pace.bookmarks) {
+            let bookmark = format!(
+                r#"{{"type":"BOOKMARK","object":{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}"}}}}}}"#,
+                set.kind,
+                set.api_version,
+                version + number
+            );
+            out.chunk(&[bookmark.as_bytes(), b"\n"])?;
+        }
+        let mut last = last.to_vec();
+        raise_version(&mut last, self.pace.bookmarks as usize + 1);
+        out.chunk(&[&last, b"\n"])?;
+        out.flush()
     }
 }
 
@@ -366,20 +428,23 @@ impl Request {
 
 /// Collects chunks, by default one per event as an API server sends them, and writes many at once.
 struct Chunks<'a> {
-    stream: &'a TcpStream,
+    stream: &'a mut dyn Write,
     cut: Cut,
     /// The chunk that is not complete.
     open: Vec<u8>,
     gathered: Vec<u8>,
+    /// Whether chunks are written together.
+    gathers: bool,
 }
 
 impl<'a> Chunks<'a> {
-    fn new(stream: &'a TcpStream, cut: Cut) -> Self {
+    fn new(stream: &'a mut dyn Write, cut: Cut) -> Self {
         Self {
             stream,
             cut,
             open: Vec::new(),
             gathered: Vec::with_capacity(2 * PIECE),
+            gathers: true,
         }
     }
 
@@ -419,7 +484,8 @@ impl<'a> Chunks<'a> {
         for part in parts {
             self.gathered.extend_from_slice(part);
         }
-        self.raw(b"\r\n")
+        self.raw(b"\r\n")?;
+        if self.gathers { Ok(()) } else { self.send() }
     }
 
     fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -444,6 +510,9 @@ impl<'a> Chunks<'a> {
 
 #[cfg(test)]
 mod tests {
+    use informer_hyper::HyperTransport;
+    use informer_tokio::{Informer, Raw, Resource};
+
     use super::*;
 
     #[test]
@@ -488,13 +557,44 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn serves_over_tls() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let replay = |set| Arc::new(Replay::new(set));
+        let pods = replay(DataSet::generate(20, 0));
+        let nodes = replay(DataSet::of_nodes(0));
+        let pace = Pace {
+            pause: Duration::from_secs(3600),
+            rate: None,
+            repeat: 1,
+            chunks: Cut::Split,
+            expires: false,
+            bookmarks: 0,
+        };
+        std::thread::spawn(move || {
+            serve(
+                &listener,
+                Some(&self_signed().unwrap()),
+                &pods,
+                &nodes,
+                pace,
+            )
+            .unwrap();
+        });
+        let transport = HyperTransport::builder(url).insecure_skip_tls_verify(true);
+        let resource = Resource::parse("pods").unwrap();
+        let pods = Informer::<Raw>::builder_for(&transport.build().unwrap(), resource).spawn();
+        pods.synced_within(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(pods.lister().len(), 20);
+    }
+
     #[test]
     fn cuts_chunks() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut bodies = Vec::new();
         for cut in [Cut::Event, Cut::Many, Cut::Split] {
-            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let mut out = Chunks::new(&stream, cut);
+            let mut stream = Vec::new();
+            let mut out = Chunks::new(&mut stream, cut);
             for size in [3000, 3000, 40_000, 1] {
                 out.chunk(&[&vec![b'x'; size]]).unwrap();
             }

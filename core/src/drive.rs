@@ -54,12 +54,15 @@ pub trait Sink<X> {
         let _ = (format, bytes);
     }
 
-    /// Arranges for the driver's task to be polled again after other tasks had a turn. The driver is pending until
-    /// then.
+    /// Waits until other tasks had a turn. `has_begun` is `false` in the first call of each turn, which is never ready.
     ///
     /// The default wakes the task immediately, which suits an executor that polls its tasks in turn.
-    fn end_turn(&mut self, cx: &mut Context<'_>) {
+    fn poll_turn(&mut self, cx: &mut Context<'_>, has_begun: bool) -> Poll<()> {
+        if has_begun {
+            return Poll::Ready(());
+        }
         cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Waits until the sink can take more frames. Until then the driver reads nothing, and TCP flow control slows the
@@ -265,15 +268,8 @@ impl Gathered {
         }
         self.read = 0;
         sink.pause(timer.now(), reflector.version());
-        let mut has_yielded = false;
-        poll_fn(|cx| {
-            if core::mem::replace(&mut has_yielded, true) {
-                return Poll::Ready(());
-            }
-            sink.end_turn(cx);
-            Poll::Pending
-        })
-        .await;
+        let mut has_begun = false;
+        poll_fn(|cx| sink.poll_turn(cx, core::mem::replace(&mut has_begun, true))).await;
     }
 
     fn flush<R: Target, S: Storage, K: Sink<S::Text>>(

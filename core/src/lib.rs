@@ -19,7 +19,7 @@
 //! - A [`PolledInformer`] joins reflector, decoder and cache, and is driven call by call. Use it on a microcontroller, in a
 //!   simulation, or anywhere without futures.
 //! - [`drive()`] is the loop over a [`Transport`], a [`Timer`] and a [`Sink`] on which the runtimes are built.
-//! - Programs on tokio use the crate `informer-tokio`, which re-exports what they need.
+//! - Programs on tokio use the crate `informer` or `informer-tokio`, which re-export what they need.
 //!
 //! ```
 //! use informer_core::{Head, PolledInformer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
@@ -58,6 +58,8 @@
 //! - `std`: implies `alloc`; implements traits for types of `std`.
 //! - `serde_json`: implies `alloc`; `Json`, the form of a type that serde decodes.
 //! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
+//! - `protobuf`: `decode::FromProtobuf` and views of messages; with `alloc`, `Raw` and `Meta` in protobuf.
+//! - `prost`: implies `alloc` and `protobuf`; `Proto`, which decodes into messages of prost.
 //! - `lz4`: implies `alloc`; `PackedLz4`, the form of compressed objects.
 //! - `embedded-storage`: [`journal`]s in NOR flash.
 //!
@@ -164,6 +166,16 @@ pub(crate) const fn rounds(usual: u64) -> u64 {
     } else {
         usual
     }
+}
+
+/// Reads a table of a test: a row on each line, with `|` between its two cells.
+#[cfg(test)]
+pub(crate) fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| {
+        let (one, two) = line.split_once('|').expect("a row has two cells");
+        (one.trim(), two.trim())
+    })
 }
 
 /// The program in `README.md`.

@@ -47,7 +47,8 @@ use crate::wire::Format;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transport to an API server",
     label = "does not implement `Transport`",
-    note = "use `HyperTransport` of informer-hyper, `TowerTransport` for a `kube::Client`, or implement `Transport`",
+    note = "use `informer::connect()` or a `HyperTransport`; for a `kube::Client`, `informer_kube::transport(client)`",
+    note = "or implement `Transport`",
     note = "a transport is passed by value: clone it for each informer"
 )]
 #[expect(
@@ -133,10 +134,11 @@ pub type BoxChunk<'a, T> = BoxFuture<'a, Result<Option<&'a [u8]>, <T as Transpor
 /// ```
 #[cfg(feature = "alloc")]
 #[diagnostic::on_unimplemented(
-    message = "the futures of `{Self}` are not known to be `Send`",
+    message = "`{Self}` is not a transport whose futures are known to be `Send`",
     label = "does not implement `SendTransport`",
-    note = "box it with `boxed!`, or implement `SendTransport` for it",
-    note = "or build the informer with `build()`, and run its driver on the thread of the transport"
+    note = "use `informer::connect()` or a `HyperTransport`; for a `kube::Client`, `informer_kube::transport(client)`",
+    note = "for a custom `Transport`: box it with `boxed!`, implement `SendTransport` for it, or run the driver that `build()` \
+            returns on the thread of the transport"
 )]
 pub trait SendTransport:
     Transport<Body: Send + 'static, Error: Send> + Clone + Send + 'static

@@ -9,7 +9,10 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    let client = Client::try_default().await?;
+    control(Client::try_default().await?).await
+}
+
+pub(super) async fn control(client: Client) -> Result<(), Box<dyn core::error::Error>> {
     let informers = Informers::with(client, |builder| {
         builder.on_report(|informer, report| eprintln!("{informer}: {report}"))
     });

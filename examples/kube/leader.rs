@@ -16,7 +16,7 @@ use informer_kube::KubeLease;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// Leads, or shares keys with others
+/// Elects one of several processes as the leader, or shares keys among them, by Leases.
 #[derive(Parser)]
 struct Arguments {
     /// The kubeconfig file; by default the cluster that `kubectl` would use
@@ -67,6 +67,10 @@ async fn lead(
     let (leadership, election) = Election::new(lease, &arguments.identity, config)?;
     let election = tokio::spawn(election.run());
     let mut signal = StopSignal::new()?;
+    say(&format!(
+        "{} is a candidate for the Lease {}/informer-leader",
+        arguments.identity, arguments.namespace
+    ));
     let leading = async {
         while leadership.acquired().await {
             say(&format!("{} leads", arguments.identity));

@@ -18,7 +18,7 @@ use informer_mock::{Fault, json};
 struct Arguments {
     #[command(flatten)]
     cluster: Cluster,
-    /// Where the page listens
+    /// The address of the page
     #[arg(default_value = "127.0.0.1:8080")]
     address: String,
 }

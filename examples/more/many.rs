@@ -13,6 +13,7 @@ use informer_examples::measure::Usage;
 use informer_examples::terminal::say;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 
+/// Measures the cost of another informer and of another handler, against a server in this process.
 #[derive(Parser)]
 struct Options {
     /// The numbers of informers, one for each step

@@ -80,8 +80,8 @@ impl Cluster {
         tokio::spawn(serving.run());
         let _ = writeln!(
             io::stderr(),
-            "No server was named: a demo server is at {url} and its Pods change all the time; it cuts connections every \
-             {} s and forgets history every {} s. Ctrl-C ends it.",
+            "This is a demo server at {url} (--help names the options for others). Its Pods change all the time, it cuts \
+             connections every {} s, and it forgets its history every {} s. Ctrl-C ends the program.",
             cuts.as_secs(),
             compactions.as_secs()
         );

@@ -115,7 +115,7 @@ struct Options {
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
 
-    /// What is printed
+    /// The format of the output
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }

@@ -171,7 +171,7 @@ impl Screen {
                 final_state_unknown,
             } => {
                 let unknown = if *final_state_unknown {
-                    " (nobody saw it go)"
+                    " (the last known state)"
                 } else {
                     ""
                 };
@@ -199,7 +199,8 @@ impl Screen {
 
     fn columns<F: Form>(&self, entry: &Entry<F>, width: Option<usize>) -> String {
         let key = entry.key().as_str();
-        let version = entry.resource_version();
+        // The version itself would ignore a width.
+        let version = entry.resource_version().to_string();
         let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
         let is_narrow = width.is_some_and(|width| width < WIDE);
         if !self.pods {

@@ -50,7 +50,7 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Creates it with default settings. Informers start when they are requested.
+    /// Creates shared informers with default settings. They start when they are requested.
     ///
     /// Failures, such as a missing permission, are logged with `tracing`, and retried. A program without a subscriber does
     /// not show them; see [`with`](Self::with).
@@ -62,7 +62,7 @@ impl Informers {
         Self::with(client, |builder| builder)
     }
 
-    /// Creates it with settings of the factory, such as a resync period and a function for reports.
+    /// Creates shared informers with settings of the factory, such as a resync period and a function for reports.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.

@@ -38,7 +38,7 @@ pub struct KubeLease {
     name: String,
     labels: Vec<(String, String)>,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
-    /// As it was last read or written. Fields that an election does not use stay as they are.
+    /// The Lease as it was last read or written. Fields that an election does not use stay as they are.
     last: Lease,
     /// The Leases of the last list.
     listed: Vec<Lease>,
@@ -59,7 +59,7 @@ impl KubeLease {
     }
 
     /// Adds a label to the Lease when it is created. The members of a [`Replica`](informer_tokio::election::Replica)
-    /// are all Leases of the namespace with these labels, which no other Lease may have. Leases of replicas that are gone
+    /// are all Leases of the namespace with these labels, which no other Lease may have. Leases of replicas that have ended
     /// are deleted, unless there are no labels.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {

@@ -133,7 +133,7 @@ impl<K: DeserializeOwned + Send + 'static> Watch<K> {
             drive(
                 &mut reflector,
                 &mut transport,
-                &mut TokioTimer::new(),
+                &mut TokioTimer::default(),
                 &mut sink,
             )
             .await;
@@ -346,9 +346,12 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
         self.activity = activity;
     }
 
-    fn end_turn(&mut self, cx: &mut Context<'_>) {
+    fn poll_turn(&mut self, cx: &mut Context<'_>, has_begun: bool) -> Poll<()> {
+        if has_begun {
+            return Poll::Ready(());
+        }
         // The wake of a task that yields comes after tokio's timers and sockets.
-        let _ = core::pin::pin!(tokio::task::yield_now()).poll(cx);
+        core::pin::pin!(tokio::task::yield_now()).poll(cx)
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -206,8 +206,8 @@ impl Write {
         }
     }
 
-    /// Records an eviction. Its answer has neither a uid nor a version, so the Pod is read. If it is gone already, the
-    /// caches have to lose the one that they hold. If the read fails otherwise, nothing is known of the eviction.
+    /// Records an eviction. Its answer has neither a uid nor a version, so the Pod is read. If it no longer exists,
+    /// the caches have to lose the one that they hold. If the read fails otherwise, nothing is known of the eviction.
     async fn record_eviction(&self, client: &Client, log: &WriteLog, eviction: &[u8]) {
         let options = value_at(eviction, &["deleteOptions"]).unwrap_or_default();
         let (Some(name), false) = (&self.name, has_items(options, "dryRun")) else {
@@ -266,7 +266,7 @@ impl Write {
         }
     }
 
-    /// Records the deletion of a collection. The answer has the objects as they were before, so it does not tell the
+    /// Records the deletion of a collection. The answer has the objects as they were before, so it does not show the
     /// version at which an object with finalizers or a grace period is marked.
     fn record_deletions(&self, log: &WriteLog, options: &[u8], answer: &[u8]) {
         let policy = text(options, &["propagationPolicy"]);

@@ -85,10 +85,7 @@ pub use informer_core::{
     reflector::{Initial, Target},
 };
 #[cfg(feature = "serde-json-core")]
-pub use informer_core::{
-    JsonCore,
-    decode::{JsonCoreError, JsonCoreProblem},
-};
+pub use informer_core::{JsonCore, decode::JsonCoreError};
 #[cfg(feature = "protobuf")]
 pub use informer_core::{decode::FromProtobuf, protobuf};
 pub use link::Link;

@@ -163,7 +163,7 @@ impl SendTransport for BoxTransport {
         Box::pin(Transport::send(self, get))
     }
 
-    fn boxed_chunk(body: &mut BoxBody) -> BoxChunk<'_, Self> {
+    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
         Box::pin(Body::chunk(body))
     }
 }
@@ -211,16 +211,15 @@ impl fmt::Debug for BoxTransport {
 }
 
 impl Transport for BoxTransport {
-    type Body = BoxBody;
+    type Body = Box<dyn DynBody>;
     type Error = Lost;
 
     async fn ready(&mut self) {
         self.0.ready().await;
     }
 
-    async fn send(&mut self, get: Get<'_>) -> Result<(Head, BoxBody), Lost> {
-        let (head, body) = self.0.send(get).await?;
-        Ok((head, BoxBody(body)))
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), Lost> {
+        self.0.send(get).await
     }
 }
 
@@ -239,20 +238,11 @@ impl DynTransport for BoxTransport {
     }
 }
 
-/// The body of a [`BoxTransport`]'s response.
-pub struct BoxBody(Box<dyn DynBody>);
-
-impl Body for BoxBody {
+impl Body for Box<dyn DynBody> {
     type Error = Lost;
 
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
-        self.0.chunk().await
-    }
-}
-
-impl fmt::Debug for BoxBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxBody").finish_non_exhaustive()
+        self.as_mut().chunk().await
     }
 }
 

@@ -46,8 +46,10 @@
 //! None is on by default. Features are additive.
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `Page`, an HTTP page with the health of informers, for people and for Prometheus.
+//! - `prost`: `decode::Proto`, which decodes protobuf into messages of prost.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
-//! - `zstd`: [`Packed`], the form of compressed objects. It needs a C compiler.
+//! - `zstd`: `Packed`, the form of compressed objects. It needs a C compiler.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cache;
 pub mod controller;
@@ -133,7 +135,7 @@ pub mod transport {
     };
 
     pub use crate::{
-        erased::{BoxBody, BoxTransport, DynBody, DynTransport, Lost},
+        erased::{BoxTransport, DynBody, DynTransport, Lost},
         timer::TokioTimer,
     };
 }

@@ -13,7 +13,7 @@ use informer_core::{Instant, Timer};
 /// use informer_core::Timer;
 /// use informer_tokio::transport::TokioTimer;
 ///
-/// let mut timer = TokioTimer::new();
+/// let mut timer = TokioTimer::default();
 /// let start = timer.now();
 /// timer.sleep_until(start + Duration::from_secs(60)).await;
 /// assert!(timer.now() >= start + Duration::from_secs(60));
@@ -24,19 +24,12 @@ pub struct TokioTimer {
     epoch: tokio::time::Instant,
 }
 
-impl TokioTimer {
-    /// Creates a clock whose epoch is now.
-    #[must_use]
-    pub fn new() -> Self {
+/// Creates a clock whose epoch is now.
+impl Default for TokioTimer {
+    fn default() -> Self {
         Self {
             epoch: tokio::time::Instant::now(),
         }
-    }
-}
-
-impl Default for TokioTimer {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

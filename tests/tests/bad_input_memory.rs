@@ -126,20 +126,16 @@ where
     F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
     let reports = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&reports);
     let before = MEMORY.reset_peak();
     let (informer, driver) = Informer::<F>::builder_for(
         &Server { size, chunk },
         Resource::new("", "v1", "pods").kind("Pod"),
     )
     .initial(Initial::List)
-    .on_report({
-        let reports = Arc::clone(&reports);
-        move |report| {
-            reports
-                .lock()
-                .expect("nobody panics with it")
-                .push(report.class());
-        }
+    .on_report(move |report| {
+        let mut reported = reported.lock().expect("nobody panics with it");
+        reported.push(report.class());
     })
     .build();
     let mut events = informer.subscribe();

@@ -47,6 +47,7 @@ where
         .expect("a URL");
     let (heard, mut version) = watch::channel(String::new());
     let reports = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&reports);
     let mut backoff = informer_core::time::BackoffConfig::default();
     // Waiting would show nothing.
     backoff.initial = Duration::from_millis(1);
@@ -57,14 +58,9 @@ where
         .on_version(move |version| {
             heard.send_replace(version.to_owned());
         })
-        .on_report({
-            let reports = Arc::clone(&reports);
-            move |report| {
-                reports
-                    .lock()
-                    .expect("nobody panics with it")
-                    .push(report.class());
-            }
+        .on_report(move |report| {
+            let mut reported = reported.lock().expect("nobody panics with it");
+            reported.push(report.class());
         })
         .build();
     let driver = tokio::spawn(driver.run());

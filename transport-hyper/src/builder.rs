@@ -251,7 +251,7 @@ impl HyperBuilder {
     /// ```
     /// # use informer_hyper::HyperTransport;
     /// # use std::time::Duration;
-    /// // Without a terminal nobody can log in, so a plugin that waits for one should fail soon.
+    /// // Without a terminal a login is impossible, so a plugin that waits for one should fail soon.
     /// let builder = HyperTransport::builder("https://10.0.0.1:6443").login_timeout(Some(Duration::from_secs(30)));
     /// ```
     pub fn login_timeout(mut self, timeout: Option<Duration>) -> Self {

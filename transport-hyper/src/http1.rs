@@ -19,7 +19,7 @@ use crate::tls::Version;
 const MOST_BYTES: usize = 128 << 10;
 /// The least. The head of a response must fit.
 const LEAST_BYTES: usize = 16 << 10;
-/// What all connections may read at once. A connection keeps its read buffer, even while its watch is idle, so each of
+/// The bytes that all connections may read at once. A connection keeps its read buffer, even while its watch is idle, so each of
 /// many gets a small one.
 const ALL_BYTES: usize = 1 << 20;
 

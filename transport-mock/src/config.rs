@@ -34,7 +34,7 @@ pub struct Config {
     pub gone: Gone,
     /// The response to a DELETE.
     pub deletes: DeleteAnswer,
-    /// Whether objects whose owners are gone are deleted after each write of a client.
+    /// Whether objects whose owners no longer exist are deleted after each write of a client.
     pub collects_garbage: bool,
     /// The response to clients that accept protobuf.
     pub protobuf: Protobuf,
@@ -44,7 +44,7 @@ pub struct Config {
     pub too_large_wait: Duration,
     /// How long the watch cache keeps events; `None` until they are compacted.
     pub watch_window: Option<Duration>,
-    /// How long history is kept before it is compacted automatically; `None` for ever. etcd's default is 5 minutes.
+    /// How long history lasts before it is compacted automatically; `None` for ever. etcd's default is 5 minutes.
     pub history: Option<Duration>,
     /// How many undelivered events a watch may have before it is closed because its reader is slow.
     pub watch_buffer: Option<usize>,

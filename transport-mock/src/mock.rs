@@ -120,7 +120,7 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
         result
     }
 
-    /// Reads the server, and wakes nobody.
+    /// Reads the server, and wakes no task.
     #[cfg(feature = "explore")]
     pub(crate) fn look<R>(&self, read: impl FnOnce(&B) -> R) -> R {
         read(&self.lock().backend)

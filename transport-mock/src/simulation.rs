@@ -66,7 +66,7 @@ impl Simulation {
         }
     }
 
-    /// Sets how often tasks may be polled while no time passes; the default is a million. More polls are taken for an
+    /// Sets how often tasks may be polled while no time passes; the default is a million. More polls count as an
     /// endless loop.
     #[must_use]
     pub fn polls_at_once(self, polls: usize) -> Self {

@@ -142,7 +142,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// # Errors
     /// Fails if the object has no usable key; nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), KeyError> {
-        self.queue.touch();
+        self.queue.mark_populated();
         self.enqueue(DeltaKind::Added, object)
     }
 
@@ -151,7 +151,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// # Errors
     /// Fails if the object has no usable key; nothing is queued.
     pub fn update(&mut self, object: T) -> Result<(), KeyError> {
-        self.queue.touch();
+        self.queue.mark_populated();
         self.enqueue(DeltaKind::Updated, object)
     }
 
@@ -183,7 +183,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         payload: Payload<T>,
         known: Option<&dyn KnownObjects>,
     ) -> Result<(), KeyError> {
-        self.queue.touch();
+        self.queue.mark_populated();
         let stored = known.map(|known| known.contains_key(key));
         let id = match (self.table.find(key), stored) {
             (Some(id), _) => id,
@@ -418,7 +418,7 @@ impl<T, S: Storage> Queue<T, S> {
     }
 
     /// Marks the queue as populated, which the first change of any kind does.
-    pub(crate) const fn touch(&mut self) {
+    pub(crate) const fn mark_populated(&mut self) {
         self.populated = true;
     }
 
@@ -650,9 +650,7 @@ fn gather<T, S: Storage>(
         } else {
             Some(delta)
         };
-        worse
-            .into_iter()
-            .for_each(|delta| discarded.put_delta(delta));
+        discarded.put_delta(worse);
         return;
     }
     if mode == Mode::All || newest_is_deletion {
@@ -692,9 +690,7 @@ fn merge_deletion<T, S: Storage>(
         .is_some_and(|d| d.kind == DeltaKind::Deleted);
     if deletes_already || !stored {
         discarded.put_delta(delta);
-        unseen
-            .into_iter()
-            .for_each(|unseen| discarded.put_delta(unseen));
+        discarded.put_delta(unseen);
         return;
     }
     // The dropped change is a newer last state than the one in the store.
@@ -707,9 +703,7 @@ fn merge_deletion<T, S: Storage>(
             }),
         ) => Payload::Tombstone(Last::Object(object)),
         (payload, unseen) => {
-            unseen
-                .into_iter()
-                .for_each(|unseen| discarded.put_delta(unseen));
+            discarded.put_delta(unseen);
             payload
         }
     };

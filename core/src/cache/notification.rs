@@ -4,7 +4,7 @@ use crate::object::Object;
 
 /// A change of the cache, or that it is synced. `E` is an object with its key.
 ///
-/// A cache lends its own objects, `E` being `(&key, &object)`. [`Listeners`](crate::Listeners) own them, and a runtime may
+/// A cache lends its own objects, `E` being `(&key, &object)`. `Listeners` own them, and a runtime may
 /// have a type that joins both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -74,7 +74,7 @@ pub trait Recording {
     /// Returns whether anything is recorded.
     fn records(&self) -> bool;
     /// Returns whether the journal was restarted with this list, so that unchanged objects must be written as well.
-    fn is_anew(&self) -> bool;
+    fn is_restarted(&self) -> bool;
     /// Records that a list begins.
     fn begin(&mut self);
     /// Adds a record.
@@ -95,7 +95,7 @@ impl Recording for () {
     fn records(&self) -> bool {
         false
     }
-    fn is_anew(&self) -> bool {
+    fn is_restarted(&self) -> bool {
         false
     }
     fn begin(&mut self) {}
@@ -113,8 +113,8 @@ impl<R: Recording> Recording for Option<R> {
     fn records(&self) -> bool {
         self.as_ref().is_some_and(R::records)
     }
-    fn is_anew(&self) -> bool {
-        self.as_ref().is_some_and(R::is_anew)
+    fn is_restarted(&self) -> bool {
+        self.as_ref().is_some_and(R::is_restarted)
     }
     fn begin(&mut self) {
         self.iter_mut().for_each(R::begin);

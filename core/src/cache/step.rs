@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::cache::indexer::Values;
+use crate::cache::store::Values;
 use crate::cache::{Cache, End, Record, Recording, SourceId};
 use crate::decode::{Decode, RawObject};
 use crate::object::{Cached, KeyError, Object, ResourceVersion, Uid};
@@ -117,12 +117,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                     }
                     (_, None) => {
                         recorder.append(Record::Stale { key });
-                        self.keep(source, key);
+                        self.mark_stale(source, key);
                     }
                     (change, Some(object)) => {
                         // A listed object that equals the cached one is in the journal already.
                         let is_news = recorder.records()
-                            && (recorder.is_anew() || !self.holds(source, key, &object));
+                            && (recorder.is_restarted() || !self.holds(source, key, &object));
                         // A rejected object leaves the cache with an older state, or with none.
                         return self
                             .upsert(source, change, key, object, values)
@@ -133,7 +133,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             }
             Step::Complete(version) => {
                 if recorder.records() {
-                    for key in self.unnamed(source) {
+                    for key in self.unlisted(source) {
                         recorder.append(Record::Delete { key: key.as_ref() });
                     }
                 }

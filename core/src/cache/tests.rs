@@ -14,7 +14,8 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
 use super::*;
-use crate::object::{Object, Uid};
+use crate::object::{KeyError, Object, ResourceVersion, Uid};
+use crate::reflector::Change;
 use crate::storage::{Heap, Inline, Text};
 use crate::time::Rng;
 
@@ -221,7 +222,7 @@ fn an_empty_list_syncs() {
 }
 
 #[test]
-fn a_first_list_begun_again_tells_nothing_of_the_first_attempt() {
+fn a_restarted_first_list_notifies_nothing_of_the_first_attempt() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
@@ -258,7 +259,7 @@ fn what_comes_right_after_the_first_list_is_notified_once() {
 }
 
 #[test]
-fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
+fn c07_a_relist_notifies_changes_as_they_arrive_and_deletions_at_its_end() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 2), ("c", 3)]);
     pods.notified();
@@ -277,7 +278,7 @@ fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
 
 /// The objects of an interrupted relist were notified, so their deletion is notified too.
 #[test]
-fn a_relist_begun_again_tells_what_it_brought_and_lost() {
+fn a_restarted_relist_notifies_additions_and_deletions() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.notified();
@@ -455,8 +456,8 @@ fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
     pods.notified();
     pods.begin(0);
-    pods.keep(0, "a");
-    pods.keep(0, "never");
+    pods.mark_stale(0, "a");
+    pods.mark_stale(0, "never");
     pods.done(0, 6);
     assert_eq!(pods.notified(), ["delete? b@1"]);
     assert_eq!(
@@ -469,21 +470,21 @@ fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
     assert_eq!(pods.stale(), [""; 0]);
     // A pending delta is older than the unusable state.
     pods.modified(0, "a", 7);
-    pods.keep(0, "a");
+    pods.mark_stale(0, "a");
     assert_eq!(pods.notified(), ["update a@1->7"]);
     assert_eq!(pods.stale(), ["a"]);
     // A later delta is newer than the unusable state.
-    pods.keep(0, "a");
+    pods.mark_stale(0, "a");
     pods.modified(0, "a", 8);
     assert_eq!(pods.notified(), ["update a@7->8"]);
     assert_eq!(pods.stale(), [""; 0]);
     // An unusable state alone does not create an object.
     pods.added(0, "n", 9);
-    pods.keep(0, "n");
+    pods.mark_stale(0, "n");
     assert_eq!(pods.notified(), ["add n@9"]);
     assert_eq!(pods.stale(), ["n"]);
     pods.deleted(0, "n", 10);
-    pods.keep(0, "n");
+    pods.mark_stale(0, "n");
     assert_eq!(pods.notified(), ["delete n@10"]);
     assert_eq!(pods.stale(), [""; 0]);
 }
@@ -717,7 +718,7 @@ fn what_an_unknown_source_brings_is_rejected() {
         pods.put(1, Change::Listed, "b", 1),
         Err(KeyError::UnknownSource)
     );
-    pods.keep(1, "a");
+    pods.mark_stale(1, "a");
     pods.0.delete(1, "a", None);
     pods.done(1, 6);
     assert_eq!(pods.notified(), [""; 0]);
@@ -854,7 +855,7 @@ fn a_sweep_takes_as_many_steps_as_its_source_has_objects() {
     assert_eq!(pods.entries_of(SourceId(3)).count(), 1);
     pods.begin(4);
     pods.listed(4, "4/1", 2);
-    assert_eq!(pods.unnamed(4).count(), 19);
+    assert_eq!(pods.unlisted(4).count(), 19);
 }
 
 #[test]

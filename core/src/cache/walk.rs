@@ -4,9 +4,11 @@
 //! changes that arrive during a walk are applied first. A runtime can release its lock between any two objects. A sweep
 //! visits only the objects of its source.
 
-use super::{Cache, Cached, Lack, Notice, Payload, Storage, Turn};
-use crate::object::ResourceVersion;
-use crate::storage::{Few, Last, SlotId};
+use super::Cache;
+use super::pop::{Notice, Outcome};
+use super::source::{Lack, SourceState};
+use crate::object::{Cached, ResourceVersion};
+use crate::storage::{Few, Last, Payload, SlotId, Storage};
 
 pub(super) struct Walk<X> {
     kind: WalkKind<X>,
@@ -58,11 +60,34 @@ impl<X> Walk<X> {
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
+    /// Begins a resync: every object is replayed, without a request to the API server. Returns the number of the pass,
+    /// which [`Notification::Replayed`](super::Notification::Replayed) contains.
+    ///
+    /// While a pass is pending, further calls return its number: at most one pass is running and one is pending. If
+    /// fixed-size storage has no room for another pass, the running pass begins again.
+    pub fn resync(&mut self) -> u32 {
+        // A resync must not take the place of a sweep, so there is always room for a sweep of each source and for a
+        // running one.
+        let kept = self.sources.as_slice().len() + 1;
+        let is_crowded = self.walks.as_slice().len() + kept >= self.walks.bound();
+        if (is_crowded || self.has_pending_resync())
+            && let Some(pass) = self.join_resync()
+        {
+            return pass;
+        }
+        self.passes = self.passes.wrapping_add(1);
+        let kind = WalkKind::Resync { pass: self.passes };
+        // This can fail only if nearly all sources that there is room for sweep at once. Their lists then notify of
+        // every object anyway.
+        let _ = self.walks.push(Walk::new(0, kind));
+        self.passes
+    }
+
     /// Handles the next object of the current walk.
-    pub(super) fn walk(&mut self) -> Turn {
+    pub(super) fn walk(&mut self) -> Outcome {
         let sources = self.sources.as_slice();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
-            return Turn::Nothing;
+            return Outcome::Idle;
         };
         if !walk.begun {
             walk.begun = true;
@@ -78,7 +103,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             self.store
                 .begin_walk(walk.source, !notified && !walk.is_resync());
         }
-        let mut next = self.store.walk_on(&self.table);
+        let mut next = self.store.next_in_walk(&self.table);
         while next.is_none() {
             if usize::from(walk.source) + 1 < sources.len() && walk.is_resync() {
                 walk.source += 1;
@@ -89,12 +114,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 break;
             }
             self.store.begin_walk(walk.source, false);
-            next = self.store.walk_on(&self.table);
+            next = self.store.next_in_walk(&self.table);
         }
         let Some(id) = next else {
             return match self.walks.take(0).map(|walk| (walk.source, walk.kind)) {
                 Some((source, WalkKind::Sweep { end, .. })) => self.finish_sweep(source, end),
-                Some((_, WalkKind::Resync { .. })) | None => Turn::Again,
+                Some((_, WalkKind::Resync { .. })) | None => Outcome::Continue,
             };
         };
         match walk.kind {
@@ -111,26 +136,26 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    fn replay(&mut self, id: SlotId, pass: u32) -> Turn {
+    fn replay(&mut self, id: SlotId, pass: u32) -> Outcome {
         let Some(slot) = self.table.get_mut(id) else {
-            return Turn::Again;
+            return Outcome::Continue;
         };
         let was_replayed = core::mem::replace(&mut slot.mark, self.mark) == self.mark;
         if !was_replayed && slot.object.as_ref().is_some_and(|held| held.notified) {
-            return Turn::Notify(Notice::Replayed {
+            return Outcome::Notify(Notice::Replayed {
                 id,
                 pass: Some(pass),
             });
         }
-        Turn::Again
+        Outcome::Continue
     }
 
-    fn sweep(&mut self, id: SlotId, epoch: u32, relist: u32, notifies: bool) -> Turn {
+    fn sweep(&mut self, id: SlotId, epoch: u32, relist: u32, notifies: bool) -> Outcome {
         let Some(slot) = self.table.get_mut(id) else {
-            return Turn::Again;
+            return Outcome::Continue;
         };
         let Some(held) = &mut slot.object else {
-            return Turn::Again;
+            return Outcome::Continue;
         };
         // A newer list may have begun since then and contained the object.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
@@ -138,75 +163,74 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
                 // A list that was begun again contained the object at first, but not in the end.
-                let gone = self.store.remove(&mut self.table, id);
+                let removed = self.remove(id);
                 self.table.free_if_idle(id);
-                if let Some(gone) = gone {
-                    self.stale -= usize::from(gone.stale);
-                    self.bytes = self.bytes.saturating_sub(gone.object.bytes());
-                    self.discarded.put(gone.object);
-                }
-                self.made_room();
+                self.discarded.put_some(removed.map(|held| held.object));
             }
-            return Turn::Again;
+            return Outcome::Continue;
         }
         if !notifies {
-            return Turn::Again;
+            return Outcome::Continue;
         }
         if !held.notified {
             held.notified = true;
-            return Turn::Notify(Notice::Added {
+            return Outcome::Notify(Notice::Added {
                 id,
                 initial: !slot.late,
             });
         }
         if self.config.notify_unchanged && held.changed != relist {
-            return Turn::Notify(Notice::Replayed { id, pass: None });
+            return Outcome::Notify(Notice::Replayed { id, pass: None });
         }
-        Turn::Again
+        Outcome::Continue
     }
 
-    fn finish_sweep(&mut self, source: u16, end: End<S::Text>) -> Turn {
+    fn finish_sweep(&mut self, source: u16, end: End<S::Text>) -> Outcome {
         let (version, restored) = match end {
             End::Complete(version) => (version, false),
             End::Restored(version) => (version, true),
-            End::Forgotten => return Turn::Again,
+            End::Forgotten => return Outcome::Continue,
         };
         if let Some(source) = self.source_mut(source) {
             source.notified = true;
             source.restored &= restored;
             source.version = version;
-            source.missing = source.refused;
+            source.missing = source.rejected;
             source.wants_relist &= source.missing == Lack::Room;
         }
         let mut sources = self.sources.as_slice().iter();
         self.lacks_room = sources.any(|source| source.missing == Lack::Room);
-        self.tell_synced()
+        self.notify_synced()
     }
 
     /// Notifies of `Synced` once the cache is synced.
-    pub(super) fn tell_synced(&mut self) -> Turn {
-        let notified = |source: &super::SourceState<S::Text>| source.notified && !source.restored;
+    pub(super) fn notify_synced(&mut self) -> Outcome {
+        let notified = |source: &SourceState<S::Text>| source.notified && !source.restored;
         if !self.synced && self.sources.as_slice().iter().all(notified) {
             self.synced = true;
-            return Turn::Notify(Notice::Synced);
+            return Outcome::Notify(Notice::Synced);
         }
-        Turn::Again
+        Outcome::Continue
     }
 
     /// Returns whether handlers are notified of an object of this source immediately. Before the first complete list,
     /// its sweep notifies of the object instead.
-    pub(super) fn shows(&self, source: u16) -> bool {
+    pub(super) fn notifies(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| source.notified)
     }
 
+    pub(super) fn is_sweeping(&self) -> bool {
+        self.walks.as_slice().iter().any(|walk| !walk.is_resync())
+    }
+
     /// Returns whether a resync is pending that has not begun.
-    pub(super) fn has_pending_resync(&self) -> bool {
+    fn has_pending_resync(&self) -> bool {
         let mut walks = self.walks.as_slice().iter();
         walks.any(|walk| walk.is_resync() && !walk.begun)
     }
 
     /// Merges another resync into the latest one, which restarts if it has begun. Returns its number.
-    pub(super) fn join_resync(&mut self) -> Option<u32> {
+    fn join_resync(&mut self) -> Option<u32> {
         let walk = self.walks.as_mut_slice().iter_mut().rev();
         walk.into_iter().find_map(|walk| match walk.kind {
             WalkKind::Resync { pass } => {

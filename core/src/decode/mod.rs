@@ -27,7 +27,7 @@ pub use form::Form;
 #[cfg(feature = "serde_json")]
 pub use json::Json;
 #[cfg(feature = "serde-json-core")]
-pub use json_core::{JsonCore, JsonCoreError, JsonCoreProblem};
+pub use json_core::{JsonCore, JsonCoreError};
 #[cfg(feature = "lz4")]
 pub use lz4::{PackedLz4, PackerLz4};
 #[cfg(feature = "alloc")]
@@ -61,7 +61,7 @@ use crate::wire::protobuf::Message;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a decoder of objects",
     label = "does not implement `Decode`",
-    note = "use `Raw`, `Meta`, `Json::<T>::new()` for a `T: Deserialize`, or a closure `|raw: &RawObject<'_>| -> Result<V, E>`"
+    note = "use `Decoder::<Raw>::new()`, `Decoder::<Meta>::new()`, `Decoder::<Json<T>>::new()` for a `T: Deserialize`, or a closure `|raw: &RawObject<'_>| -> Result<V, E>`"
 )]
 pub trait Decode {
     /// The stored value.

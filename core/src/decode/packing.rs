@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_no_longer_fits_is_made_anew_of_what_comes_then() {
+    fn a_dictionary_that_no_longer_fits_is_made_again_from_later_objects() {
         let mut training = trained();
         let samples = (0..10_000).find_map(|_| training.observe(&[1; 1000], 300));
         let samples = samples.unwrap();

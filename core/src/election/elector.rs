@@ -96,7 +96,7 @@ pub struct Elector {
     identity: String,
     config: ElectionConfig,
     /// The last observed Lease with its version, and the time since which it has been unchanged.
-    seen: Option<Seen>,
+    seen: Option<SeenLease>,
     step: Step,
     next: Instant,
     /// The time at which the last successful write was sent; `None` if this replica does not hold the Lease.
@@ -111,7 +111,7 @@ pub struct Elector {
 }
 
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenLease {
     record: LeaseRecord,
     resource_version: String,
     since: Instant,
@@ -336,14 +336,14 @@ impl Elector {
             }
             Some(_) | None => now,
         };
-        self.seen = Some(Seen {
+        self.seen = Some(SeenLease {
             record,
             resource_version,
             since,
         });
     }
 
-    /// Returns whether another replica holds the Lease, as far as this clock can tell.
+    /// Returns whether another replica holds the Lease, judged by this replica's clock.
     fn is_taken(&self, now: Instant) -> bool {
         self.seen.as_ref().is_some_and(|seen| {
             let duration = Duration::from_secs(seen.record.duration_seconds.into());
@@ -379,7 +379,7 @@ impl Elector {
         let since = now;
         match resource_version {
             Some(resource_version) => {
-                self.seen = Some(Seen {
+                self.seen = Some(SeenLease {
                     record: record.clone(),
                     resource_version: resource_version.clone(),
                     since,
@@ -392,7 +392,7 @@ impl Elector {
                 }
             }
             None => {
-                self.seen = Some(Seen {
+                self.seen = Some(SeenLease {
                     record: record.clone(),
                     resource_version: String::new(),
                     since,

@@ -32,13 +32,13 @@ const GONE_AFTER: u32 = 4;
 /// any Lease. A replica must stop its work on a key as soon as the key no longer belongs to it. The lists must be read
 /// at the newest version.
 ///
-/// A name must be used only once: a replica that restarts takes a new name. Otherwise it could be taken for its
+/// A name must be used only once: a replica that restarts takes a new name. Otherwise it could be mistaken for its
 /// predecessor.
 #[derive(Clone, Debug)]
 pub struct Members {
     identity: String,
     config: ElectionConfig,
-    others: BTreeMap<String, Seen>,
+    others: BTreeMap<String, SeenMember>,
     /// The released Leases by the text of their last write, and the time since which they have been observed.
     released: BTreeMap<String, Instant>,
     /// The time at which the last completed list was requested.
@@ -52,7 +52,7 @@ pub struct Members {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Seen {
+struct SeenMember {
     renewed: String,
     /// The time since which it has been unchanged.
     since: Instant,
@@ -73,7 +73,7 @@ impl Members {
     /// let now = Instant::from_micros(0);
     /// members.handle_lease(now, Some(now + Duration::from_secs(10)));
     /// members.handle_list(now, now, []);
-    /// assert!(!members.owns(now, "prod/web"), "another one may not have heard of it yet");
+    /// assert!(!members.owns(now, "prod/web"), "another one may not know of it yet");
     ///
     /// let later = now + Duration::from_secs(15);
     /// members.handle_lease(later, Some(later + Duration::from_secs(10)));
@@ -126,13 +126,13 @@ impl Members {
             }
             let seen = before.remove(holder);
             let seen = match seen.filter(|seen| seen.renewed == renewed) {
-                Some(seen) => Seen {
+                Some(seen) => SeenMember {
                     // A holder may have renewed after the list was requested. So the request, not its response, must be
                     // late enough: a holder that renews after the request has lost its keys and counts as new.
                     is_dead: began >= seen.since + self.config.lease_duration,
                     ..seen
                 },
-                None => Seen {
+                None => SeenMember {
                     renewed: renewed.to_owned(),
                     since: now,
                     is_dead: false,
@@ -166,7 +166,7 @@ impl Members {
             .map(|(holder, renewed, _)| (holder, renewed))
     }
 
-    /// How long a Lease remains that nobody renews.
+    /// How long a Lease remains without a renewal.
     const fn remains(&self) -> Duration {
         self.config.lease_duration.saturating_mul(GONE_AFTER)
     }

@@ -84,7 +84,7 @@ struct Ahead {
 /// The reason why a file of a journal cannot be used.
 ///
 /// ```
-/// let error = informer_core::journal::FileMedium::open("/nowhere/at/all").unwrap_err();
+/// let error = informer_core::journal::FileJournal::open("/nowhere/at/all").err().unwrap();
 /// assert!(error.to_string().starts_with("/nowhere/at/all.0 cannot be opened: "));
 /// ```
 pub struct FileError {
@@ -171,7 +171,7 @@ impl FileMedium {
     ///
     /// # Errors
     /// Fails if the files cannot be opened, or if another process or medium has locked them.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+    fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let files = [Named::open(path, 0)?, Named::open(path, 1)?];
         // A journal is useful on a file system without modes, such as FAT.

@@ -58,14 +58,14 @@ impl Kind {
 
 /// A position between two records.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor {
+pub(super) struct LogCursor {
     pub(super) area: Area,
     pub(super) at: u64,
     /// The check of the previous record.
     pub(super) check: u32,
 }
 
-impl Cursor {
+impl LogCursor {
     pub(super) const fn start(area: Area) -> Self {
         Self {
             area,
@@ -76,7 +76,7 @@ impl Cursor {
 }
 
 /// A record that was read. Its value is in the caller's buffer.
-pub(super) struct Found {
+pub(super) struct Located {
     pub(super) kind: Kind,
     pub(super) flags: u8,
     pub(super) area: Area,
@@ -91,12 +91,12 @@ pub(super) struct Found {
 
 /// The way to read a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+pub(super) enum How {
     /// Copies the value to the buffer and checks it.
     Checked,
     /// Skips the check, since the record was checked a moment ago.
     Again,
-    /// Checks the value in the medium's memory.
+    /// Checks the value in the medium's memory, and copies it to the buffer only if the medium cannot lend it.
     InPlace,
 }
 
@@ -146,40 +146,11 @@ pub(super) fn size(key: usize, len: usize, unit: usize) -> u64 {
 pub(super) fn read<M: Medium>(
     medium: &mut M,
     room: &mut impl Room,
-    cursor: &mut Cursor,
-    end: u64,
-) -> Result<Option<Found>, M::Error> {
-    read_as(medium, room, cursor, end, How::Checked)
-}
-
-/// Like [`read`], for a record that was checked a moment ago.
-pub(super) fn read_again<M: Medium>(
-    medium: &mut M,
-    room: &mut impl Room,
-    cursor: &mut Cursor,
-    end: u64,
-) -> Result<Option<Found>, M::Error> {
-    read_as(medium, room, cursor, end, How::Again)
-}
-
-/// Like [`read`], but copies the value to the buffer only if the medium cannot lend it.
-pub(super) fn read_in_place<M: Medium>(
-    medium: &mut M,
-    room: &mut impl Room,
-    cursor: &mut Cursor,
-    end: u64,
-) -> Result<Option<Found>, M::Error> {
-    read_as(medium, room, cursor, end, How::InPlace)
-}
-
-fn read_as<M: Medium>(
-    medium: &mut M,
-    room: &mut impl Room,
-    cursor: &mut Cursor,
+    cursor: &mut LogCursor,
     end: u64,
     how: How,
-) -> Result<Option<Found>, M::Error> {
-    let Cursor { area, at, check } = *cursor;
+) -> Result<Option<Located>, M::Error> {
+    let LogCursor { area, at, check } = *cursor;
     let mut bytes = [0; HEADER];
     let Some(header) = fits(at, end)
         .then(|| medium.read(area, at, &mut bytes))
@@ -225,12 +196,12 @@ fn read_as<M: Medium>(
         return Ok(None);
     }
     let size = header.size(medium.unit());
-    *cursor = Cursor {
+    *cursor = LogCursor {
         area,
         at: at + size,
         check: stored,
     };
-    Ok(Some(Found {
+    Ok(Some(Located {
         kind: header.kind,
         flags: header.flags,
         area,
@@ -274,7 +245,7 @@ pub(super) fn read_key<M: Medium>(
 /// Writes a record and advances the cursor.
 pub(super) fn write<M: Medium>(
     medium: &mut M,
-    cursor: &mut Cursor,
+    cursor: &mut LogCursor,
     (kind, flags): (Kind, u8),
     key: &str,
     value: &[u8],

@@ -4,7 +4,7 @@ mod load;
 
 use core::fmt;
 
-use super::format::{self, Cursor, Found, INCOMPLETE, Kind, size};
+use super::format::{self, How, INCOMPLETE, Kind, Located, LogCursor, size};
 use super::identity::Identity;
 use super::index::Index;
 use super::medium::{Area, Medium, Room};
@@ -18,7 +18,7 @@ const SLACK: u64 = 64 << 10;
 ///
 /// One area is written to. Compaction writes the current records to the other area, after a higher sequence number, and
 /// then the version. Until then the first area stays valid, so that one area is complete at any moment. A log with
-/// [`Keys`](super::Keys) is compacted when it exceeds twice the size of its current records plus 64 KiB; a log with
+/// `Keys` is compacted when it exceeds twice the size of its current records plus 64 KiB; a log with
 /// [`Scanned`](super::Scanned) when its area is full.
 ///
 /// The journal fails if an object is longer than the buffer, or if all objects together do not fit in an area.
@@ -40,17 +40,17 @@ pub struct Log<M, I, B> {
 #[derive(Clone, Copy, Debug)]
 struct Tail {
     /// After the first record.
-    start: Cursor,
+    start: LogCursor,
     /// After the last version, if there is one.
-    committed: Option<Cursor>,
-    end: Cursor,
+    committed: Option<LogCursor>,
+    end: LogCursor,
     /// The area cannot be written after `end`.
     blocked: bool,
 }
 
 impl Tail {
     /// Returns the end of an area that was read up to its last version.
-    const fn loaded(start: Cursor, end: Cursor) -> Self {
+    const fn loaded(start: LogCursor, end: LogCursor) -> Self {
         Self {
             start,
             committed: Some(end),
@@ -145,8 +145,9 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         self.medium
     }
 
-    fn next(&mut self, cursor: &mut Cursor, end: u64) -> Result<Option<Found>, M::Error> {
-        format::read(&mut self.medium, &mut self.room, cursor, end)
+    fn next(&mut self, cursor: &mut LogCursor, end: u64) -> Result<Option<Located>, M::Error> {
+        let room = &mut self.room;
+        format::read(&mut self.medium, room, cursor, end, How::Checked)
     }
 
     fn remember(&mut self, kind: Kind, key: &str, at: u64, size: u64) {
@@ -167,7 +168,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         }
         self.medium.clear(area)?;
         self.sequence += 1;
-        let mut cursor = Cursor::start(area);
+        let mut cursor = LogCursor::start(area);
         let head = format::head(self.sequence, &self.identity);
         format::write(&mut self.medium, &mut cursor, (Kind::Head, 0), "", &head)?;
         Ok(Tail {
@@ -295,7 +296,12 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     }
 
     /// Returns whether no later record supersedes this one. A mark is superseded by another mark, but an object is not.
-    fn is_newest(&mut self, found: &Found, cursor: &Cursor, end: u64) -> Result<bool, M::Error> {
+    fn is_newest(
+        &mut self,
+        found: &Located,
+        cursor: &LogCursor,
+        end: u64,
+    ) -> Result<bool, M::Error> {
         let mut at = cursor.at;
         while let Some((kind, key, size)) =
             format::read_key(&mut self.medium, cursor.area, at, end)?
@@ -316,7 +322,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     /// Writes a record that was just read to the other area.
     fn copy(
         &mut self,
-        found: &Found,
+        found: &Located,
         to: &mut Tail,
         capacity: u64,
     ) -> Result<(), LogError<M::Error>> {

@@ -17,15 +17,6 @@ impl Area {
             Self::Second => Self::First,
         }
     }
-
-    /// Returns the number of the area: 0 or 1.
-    #[must_use]
-    pub const fn number(self) -> usize {
-        match self {
-            Self::First => 0,
-            Self::Second => 1,
-        }
-    }
 }
 
 /// Two areas of bytes, such as two files or two halves of a flash. Each is written from start to end, and cleared as a

@@ -32,7 +32,7 @@ pub struct Recorder<J: RecordLog> {
     /// A list is in progress.
     in_list: bool,
     /// The journal was restarted, and does not contain the objects of the cache yet.
-    is_anew: bool,
+    is_restarted: bool,
     /// Nothing is written until the next list, which restarts the journal.
     broken: bool,
     /// Something was written since the last version.
@@ -65,7 +65,7 @@ impl<J: RecordLog> Recorder<J> {
             journal,
             time: None,
             in_list: false,
-            is_anew: false,
+            is_restarted: false,
             broken: false,
             unsaved: false,
             failed: false,
@@ -191,14 +191,14 @@ impl<J: RecordLog> Recording for Recorder<J> {
         !self.broken
     }
 
-    fn is_anew(&self) -> bool {
-        self.is_anew
+    fn is_restarted(&self) -> bool {
+        self.is_restarted
     }
 
     fn begin(&mut self) {
         self.in_list = true;
         if core::mem::take(&mut self.broken) || self.journal.has_failed() {
-            self.is_anew = true;
+            self.is_restarted = true;
             let done = self.journal.restart();
             self.note(done);
         }
@@ -214,7 +214,7 @@ impl<J: RecordLog> Recording for Recorder<J> {
     }
 
     fn complete(&mut self) {
-        (self.in_list, self.is_anew, self.unsaved) = (false, false, true);
+        (self.in_list, self.is_restarted, self.unsaved) = (false, false, true);
     }
 
     fn confirm(&mut self) {

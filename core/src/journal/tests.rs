@@ -5,7 +5,6 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::convert::Infallible;
 
 mod damage;
 mod recovery;
@@ -14,15 +13,45 @@ use super::*;
 use crate::resource::Resource;
 use crate::time::Rng;
 
-/// Two areas in memory, growing or of a fixed size.
+/// Two areas in memory, growing or of a fixed size, which may fail.
 #[derive(Clone, Default)]
 struct Memory {
     areas: [Vec<u8>; 2],
     capacity: Option<usize>,
+    /// The number of calls that succeed. The next one fails, and if it is a write, its first half is stored.
+    calls: Option<usize>,
+    has_failed: bool,
+}
+
+impl Memory {
+    fn of_size(capacity: usize) -> Self {
+        Self {
+            capacity: Some(capacity),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the same data on a medium that does not fail.
+    fn intact(&self) -> Self {
+        Self {
+            calls: None,
+            has_failed: false,
+            ..self.clone()
+        }
+    }
+
+    fn call(&mut self) -> Result<(), &'static str> {
+        self.has_failed |= self.calls == Some(0);
+        if self.has_failed {
+            return Err("no space left");
+        }
+        self.calls = self.calls.map(|left| left - 1);
+        Ok(())
+    }
 }
 
 impl Medium for Memory {
-    type Error = Infallible;
+    type Error = &'static str;
 
     fn unit(&self) -> usize {
         if self.capacity.is_some() { 8 } else { 1 }
@@ -32,34 +61,45 @@ impl Medium for Memory {
         self.capacity.map_or(u64::MAX, |bytes| bytes as u64)
     }
 
-    fn len(&mut self, area: Area) -> Result<u64, Infallible> {
-        Ok(self.areas[area.number()].len() as u64)
+    fn len(&mut self, area: Area) -> Result<u64, Self::Error> {
+        self.call()?;
+        Ok(self.areas[area as usize].len() as u64)
     }
 
-    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Infallible> {
+    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error> {
+        self.call()?;
         let at = place(at);
-        into.copy_from_slice(&self.areas[area.number()][at..at + into.len()]);
+        into.copy_from_slice(&self.areas[area as usize][at..at + into.len()]);
         Ok(())
     }
 
-    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Infallible> {
-        let area = &mut self.areas[area.number()];
+    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Self::Error> {
+        let had_failed = self.has_failed;
+        let done = self.call();
+        let taken = match done {
+            Ok(()) => bytes.len(),
+            Err(_) if had_failed => 0,
+            Err(_) => bytes.len() / 2 / self.unit() * self.unit(),
+        };
+        let area = &mut self.areas[area as usize];
         assert_eq!(
             area.len() as u64,
             at,
             "an area is written from start to end"
         );
-        area.extend_from_slice(bytes);
+        area.extend_from_slice(&bytes[..taken]);
+        done
+    }
+
+    fn clear(&mut self, area: Area) -> Result<(), Self::Error> {
+        self.call()?;
+        self.areas[area as usize].clear();
         Ok(())
     }
 
-    fn clear(&mut self, area: Area) -> Result<(), Infallible> {
-        self.areas[area.number()].clear();
-        Ok(())
-    }
-
-    fn cut(&mut self, area: Area, at: u64) -> Result<bool, Infallible> {
-        let area = &mut self.areas[area.number()];
+    fn cut(&mut self, area: Area, at: u64) -> Result<bool, Self::Error> {
+        self.call()?;
+        let area = &mut self.areas[area as usize];
         let is_clean = area.len() as u64 == at;
         if self.capacity.is_none() {
             area.truncate(place(at));
@@ -67,11 +107,15 @@ impl Medium for Memory {
         Ok(is_clean || self.capacity.is_none())
     }
 
-    fn sync(&mut self, _area: Area) -> Result<(), Infallible> {
-        Ok(())
+    fn commit(&mut self) -> Result<(), Self::Error> {
+        self.call()
     }
 
-    fn free(&mut self, area: Area) -> Result<(), Infallible> {
+    fn sync(&mut self, _area: Area) -> Result<(), Self::Error> {
+        self.call()
+    }
+
+    fn free(&mut self, area: Area) -> Result<(), Self::Error> {
         self.clear(area)
     }
 }
@@ -193,10 +237,7 @@ fn what_a_version_covers_is_there() {
 #[test]
 fn an_area_that_is_full_is_compacted() {
     // Six objects of 400 bytes, twice, and a step of sixty.
-    let small = Memory {
-        capacity: Some(24 << 10),
-        ..Memory::default()
-    };
+    let small = Memory::of_size(24 << 10);
     keeps_what_a_version_covers::<Scanned>(&small);
     keeps_what_a_version_covers::<Keys>(&small);
 }
@@ -413,10 +454,7 @@ fn another_cache_is_refused_and_stays_until_there_is_one_of_ours() {
 
 #[test]
 fn what_does_not_fit_is_an_error_and_harms_nothing() {
-    let small = Memory {
-        capacity: Some(1 << 10),
-        ..Memory::default()
-    };
+    let small = Memory::of_size(1 << 10);
     let (mut log, _) = load::<Scanned>(small);
     log.append(Record::Put {
         key: "a",
@@ -442,87 +480,6 @@ fn what_does_not_fit_is_an_error_and_harms_nothing() {
     assert_eq!(found.unwrap(), (BTreeMap::new(), "6".to_owned()));
 }
 
-/// A medium that fails after a number of calls. A write that fails stores the first half.
-#[derive(Default)]
-struct Failing {
-    memory: Memory,
-    left: usize,
-    has_failed: bool,
-}
-
-impl Failing {
-    fn call(&mut self) -> Result<&mut Memory, &'static str> {
-        self.has_failed |= self.left == 0;
-        if self.has_failed {
-            return Err("no space left");
-        }
-        self.left -= 1;
-        Ok(&mut self.memory)
-    }
-}
-
-fn sure<T>(done: Result<T, Infallible>) -> T {
-    match done {
-        Ok(done) => done,
-        Err(never) => match never {},
-    }
-}
-
-impl Medium for Failing {
-    type Error = &'static str;
-
-    fn unit(&self) -> usize {
-        self.memory.unit()
-    }
-
-    fn capacity(&self) -> u64 {
-        self.memory.capacity()
-    }
-
-    fn len(&mut self, area: Area) -> Result<u64, Self::Error> {
-        Ok(sure(self.call()?.len(area)))
-    }
-
-    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error> {
-        sure(self.call()?.read(area, at, into));
-        Ok(())
-    }
-
-    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Self::Error> {
-        let has_failed = self.has_failed;
-        let done = self.call().map(drop);
-        let taken = match done {
-            Ok(()) => bytes.len(),
-            Err(_) if has_failed => 0,
-            Err(_) => bytes.len() / 2 / self.unit() * self.unit(),
-        };
-        sure(self.memory.write(area, at, &bytes[..taken]));
-        done
-    }
-
-    fn clear(&mut self, area: Area) -> Result<(), Self::Error> {
-        sure(self.call()?.clear(area));
-        Ok(())
-    }
-
-    fn cut(&mut self, area: Area, at: u64) -> Result<bool, Self::Error> {
-        Ok(sure(self.call()?.cut(area, at)))
-    }
-
-    fn commit(&mut self) -> Result<(), Self::Error> {
-        self.call().map(drop)
-    }
-
-    fn sync(&mut self, _area: Area) -> Result<(), Self::Error> {
-        self.call().map(drop)
-    }
-
-    fn free(&mut self, area: Area) -> Result<(), Self::Error> {
-        sure(self.call()?.free(area));
-        Ok(())
-    }
-}
-
 /// Returns the version and the objects as text.
 fn shown(state: Option<&State>) -> String {
     let Some((objects, version)) = state else {
@@ -538,10 +495,9 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
     for calls in 0.. {
         let mut rng = Rng::new(3);
         let mut log = Log::<_, I, _>::new(
-            Failing {
-                memory: memory.clone(),
-                left: calls,
-                has_failed: false,
+            Memory {
+                calls: Some(calls),
+                ..memory.clone()
             },
             Vec::new(),
         );
@@ -579,7 +535,7 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
             Err(LogError::Broken),
             "call {calls}"
         );
-        let (_, found) = load::<I>(log.medium().memory.clone());
+        let (_, found) = load::<I>(log.medium().intact());
         assert!(
             covered.contains(&found),
             "call {calls}: {} is none of {}",
@@ -590,24 +546,19 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
                 .join(" and ")
         );
 
-        let mut medium = log.into_medium();
-        (medium.has_failed, medium.left) = (false, usize::MAX);
-        let mut log = Log::<_, I, _>::new(medium, Vec::new());
+        let mut log = Log::<_, I, _>::new(log.medium().intact(), Vec::new());
         log.load(&identity(), &mut |_| {}, &mut |_| {}).unwrap();
         log.restart().unwrap();
         log.append(Record::Version(Reached::new("6"))).unwrap();
-        let (_, found) = load::<I>(log.into_medium().memory);
+        let (_, found) = load::<I>(log.into_medium());
         let empty = (BTreeMap::new(), "6".to_owned());
         assert_eq!(found, Some(empty), "call {calls}");
     }
 }
 
 #[test]
-fn a_medium_that_fails_at_any_call_loses_no_version_and_tells_no_other() {
-    let small = Memory {
-        capacity: Some(8 << 10),
-        ..Memory::default()
-    };
+fn a_medium_that_fails_at_any_call_loses_no_version_and_returns_no_other() {
+    let small = Memory::of_size(8 << 10);
     for memory in [Memory::default(), small] {
         survives_each_failure::<Keys>(&memory);
         survives_each_failure::<Scanned>(&memory);

@@ -51,10 +51,10 @@ impl<'a> Value<'_, 'a> {
         self.cursor.value().ok_or_else(cut_off)
     }
 
-    fn string(&mut self) -> Result<Text<'a>, Error> {
+    fn string(&mut self) -> Result<Content<'a>, Error> {
         let (content, is_escaped) = self.cursor.content().ok_or_else(cut_off)?;
         let content = self.text.get(content).ok_or_else(cut_off)?;
-        Ok(Text {
+        Ok(Content {
             content,
             is_escaped,
         })
@@ -184,12 +184,12 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
 
 /// The content of a string.
 #[derive(Clone, Copy)]
-struct Text<'a> {
+struct Content<'a> {
     content: &'a str,
     is_escaped: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> Content<'a> {
     fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         if self.is_escaped {
             visitor.visit_string(self.unescape()?)
@@ -331,7 +331,7 @@ impl<'a> VariantAccess<'a> for &mut Fields<'_, 'a> {
 }
 
 /// The key of a member.
-struct Key<'a>(Text<'a>);
+struct Key<'a>(Content<'a>);
 
 impl<'a> Deserializer<'a> for Key<'a> {
     type Error = Error;

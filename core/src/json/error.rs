@@ -7,8 +7,7 @@ use core::fmt;
 pub struct ScanError {
     /// The offset at which the error was detected, in bytes since the start.
     pub offset: u64,
-    /// The kind of the error.
-    pub kind: ScanErrorKind,
+    pub(crate) kind: ScanErrorKind,
 }
 
 impl fmt::Display for ScanError {
@@ -23,8 +22,11 @@ crate::readable_errors!(ScanError);
 
 /// The kind of an error in the input; bytes are the offending ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ScanErrorKind {
+#[cfg_attr(
+    not(feature = "protobuf"),
+    allow(dead_code, reason = "some mistakes can be made only in protobuf")
+)]
+pub(crate) enum ScanErrorKind {
     /// A byte that is not allowed at its position.
     UnexpectedByte(u8),
     /// An unescaped control character in a string.

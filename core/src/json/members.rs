@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
     /// Consumes a value; `None` if there is none or it is truncated.
     pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         match self.peek()? {
-            b'"' => self.string(),
+            b'"' => self.quoted(),
             b'{' | b'[' => {
                 let start = self.at;
                 self.at = container_end(self.json, start)?;
@@ -180,6 +180,11 @@ impl<'a> Cursor<'a> {
         if self.peek()? != b'"' {
             return None;
         }
+        self.quoted()
+    }
+
+    /// Consumes a string from its quote on.
+    fn quoted(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         self.at = string_end(self.json, start + 1)?;
         self.json.get(start..self.at)

@@ -15,10 +15,11 @@ pub(crate) mod prune;
 pub(crate) mod scan;
 mod text;
 
-pub use error::{ScanError, ScanErrorKind};
+pub use error::ScanError;
+pub(crate) use error::ScanErrorKind;
 pub use members::{Elements, Fields, as_str, as_u64, value_at};
 #[cfg(feature = "alloc")]
 pub use prune::Prune;
+pub use scan::Scanner;
 pub(crate) use scan::Stop;
-pub use scan::{DEPTH_LIMIT, Scanner};
 pub use text::JsonStr;

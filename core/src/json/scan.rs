@@ -10,13 +10,13 @@ use super::block::{BLOCK, plain_in_block};
 use super::error::{ScanError, ScanErrorKind};
 
 /// The deepest nesting that is validated; deeper levels are only counted.
-pub const DEPTH_LIMIT: u32 = 128;
+const DEPTH_LIMIT: u32 = 128;
 
 /// A push scanner that validates RFC 8259 JSON, for input that is split at any byte.
 ///
 /// [`skip_value`](Self::skip_value) advances to the end of a value, or as far as the input goes.
 ///
-/// It checks structure, numbers, literals and escapes, but not UTF-8. Below [`DEPTH_LIMIT`] levels it only counts
+/// It checks structure, numbers, literals and escapes, but not UTF-8. Below 128 levels it only counts
 /// brackets and skips strings, and [`too_deep`](Self::too_deep) returns true.
 ///
 /// The scanner is unusable after an error.
@@ -419,7 +419,7 @@ impl Scanner {
     ///
     /// # Errors
     ///
-    /// Fails if the container is [`DEPTH_LIMIT`] levels deep, or if `first` does not begin a container. Nothing is
+    /// Fails if the container is 128 levels deep, or if `first` does not begin a container. Nothing is
     /// consumed, so another [`step`](Self::step) would report the same value again. [`skip_value`](Self::skip_value)
     /// still works.
     pub(crate) fn enter(&mut self, first: u8, at: &mut usize) -> Result<(), ScanError> {
@@ -468,7 +468,7 @@ impl Scanner {
         self.non_ascii
     }
 
-    /// Returns whether nesting exceeded [`DEPTH_LIMIT`] since the marks were cleared.
+    /// Returns whether nesting exceeded 128 since the marks were cleared.
     pub fn too_deep(&self) -> bool {
         self.too_deep
     }

@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 ///
 /// # Errors
 /// Fails for an object without a key.
-pub type KeyFn<T> = fn(&T, &mut dyn Write) -> fmt::Result;
+pub(crate) type KeyFn<T> = fn(&T, &mut dyn Write) -> fmt::Result;
 
 /// The reason why an object has no usable key: client-go's `KeyError`.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -104,8 +104,8 @@ impl<X: Text> fmt::Display for ResourceVersion<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Repr::None => Ok(()),
-            Repr::Number(number) => write!(f, "{number}"),
-            Repr::Text(text) => f.write_str(text.as_ref()),
+            Repr::Number(number) => number.fmt(f),
+            Repr::Text(text) => f.pad(text.as_ref()),
         }
     }
 }

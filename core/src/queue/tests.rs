@@ -277,7 +277,7 @@ fn k08_limits_are_put_together() {
 }
 
 #[test]
-fn k09_the_limit_says_when_a_key_is_added() {
+fn k09_the_limit_determines_when_a_key_is_added() {
     let mut queue = PolledQueue::with_limit(Exponential::new(ms(1), Duration::from_secs(1000)));
     for (count, due) in [(1, 1), (2, 2), (3, 4)] {
         queue.add_rate_limited(at(0), "a");

@@ -20,7 +20,7 @@ use crate::time::Instant;
 /// use core::time::Duration;
 /// use informer_core::{Instant, queue::{Turn, Waiters, PolledQueue}};
 ///
-/// let (now, mut queue, mut waiters) = (Instant::from_micros(0), PolledQueue::new(), Waiters::new());
+/// let (now, mut queue, mut waiters) = (Instant::from_micros(0), PolledQueue::new(), Waiters::default());
 /// let due = now + Duration::from_secs(1);
 /// queue.add_after(now, "prod/web", Duration::from_secs(1));
 /// let (first, second) = (waiters.join(), waiters.join());
@@ -59,17 +59,6 @@ pub enum Turn<K> {
 }
 
 impl Waiters {
-    /// Creates an empty set of waiters.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            asleep: BTreeSet::new(),
-            woken: BTreeSet::new(),
-            timer: None,
-            next: 0,
-        }
-    }
-
     /// Adds a waiter, which must [look](Self::look) first.
     pub const fn join(&mut self) -> Waiter {
         self.next += 1;

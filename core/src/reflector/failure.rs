@@ -6,14 +6,14 @@ use super::config::{
     HEALTHY, HEARTBEAT, LONGEST_RETRY_AFTER, MAX_RETRIES, PERMANENT_CAP, REOPEN_WINDOW, REOPENS,
     RETRY_DELAY, SHORT, STREAM_SILENCE,
 };
+use super::pending::StoredProblem;
 use super::read::Outcome;
 use super::{Call, From, Initial, Next, Phase, Purpose, Reflector, RequestId, RunState, Target};
-use crate::json::ScanError;
-use crate::report::{Level, Phase as ReportPhase, Problem, Report};
+use crate::report::{Level, Phase as ReportPhase};
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::transport::{End, FailureKind, TransportFailure};
-use crate::wire::{ErrorClass, FrameBuffer, Status, classify, message};
+use crate::wire::{ErrorClass, FrameBuffer, Status, classify};
 
 impl<R: Target, S: Storage> Reflector<R, S> {
     /// Handles a request without an answer. A GET that was cut off is retried within the reflector.
@@ -144,7 +144,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 self.fail_run(now, ReportPhase::Watch, problem, None);
             }
             Purpose::Watch | Purpose::Stream => {
-                self.heartbeat_in_vain |= !self.bookmarks_seen;
+                self.lacks_bookmarks |= !self.bookmarks_seen;
                 self.report(ReportPhase::Watch, StoredProblem::Silent(silence), None);
                 self.note_health(now, &call);
                 self.reopen(now, call, Next::Watch);
@@ -241,52 +241,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let in_pages = self.config.page_size.is_some_and(|size| size > 0);
         let was_the_same = self.run.from == From::Last && self.run.limit > 0 && !self.run.whole;
         begins_with_list && in_pages || was_the_same
-    }
-
-    pub(super) fn report(
-        &mut self,
-        phase: ReportPhase,
-        problem: StoredProblem,
-        retry_in: Option<Duration>,
-    ) {
-        let level = self.level_of(problem);
-        self.report_at(phase, problem, retry_in, level);
-    }
-
-    /// Returns the level of a problem. Problems that client-go does not report stay below the level of its error
-    /// handler.
-    fn level_of(&self, problem: StoredProblem) -> Level {
-        let ours = matches!(
-            problem,
-            StoredProblem::SlowList(_)
-                | StoredProblem::VersionWentBack
-                | StoredProblem::LongRetryAfter(_)
-                | StoredProblem::NoVersion
-        );
-        if self.config.client_go && ours {
-            Level::Debug
-        } else {
-            problem.report(&self.error).level()
-        }
-    }
-
-    fn report_at(
-        &mut self,
-        phase: ReportPhase,
-        problem: StoredProblem,
-        retry_in: Option<Duration>,
-        level: Level,
-    ) {
-        let stored = Stored {
-            phase,
-            problem,
-            retry_in,
-            level,
-        };
-        // Reports are taken after each step, and no step produces more than fit.
-        if let Some(free) = self.reports.iter_mut().find(|report| report.is_none()) {
-            *free = Some(stored);
-        }
     }
 
     fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
@@ -512,80 +466,5 @@ impl Reopens {
             .iter_mut()
             .find(|at| at.is_none_or(|at| now - at >= REOPEN_WINDOW));
         free.map(|at| *at = Some(now)).is_some()
-    }
-}
-
-/// A pending report. Its texts are in the buffer of the error body.
-pub(super) struct Stored {
-    phase: ReportPhase,
-    problem: StoredProblem,
-    retry_in: Option<Duration>,
-    level: Level,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum StoredProblem {
-    Answer { class: ErrorClass, status: u16 },
-    Transport(FailureKind),
-    Truncated,
-    NotJson(ScanError),
-    NotAList,
-    NotAnEvent,
-    VeryShortWatch,
-    ShortWatches,
-    Silent(Duration),
-    NoInitialEvents(Duration),
-    EndlessStream(Duration),
-    EndlessPages,
-    LongRetryAfter(Duration),
-    NoVersion,
-    SlowList(Duration),
-    VersionWentBack,
-    RequestTooLong,
-}
-
-impl Stored {
-    pub(super) fn report<'a>(&self, error: &'a impl FrameBuffer) -> Report<'a> {
-        let Self {
-            phase,
-            problem,
-            retry_in,
-            level,
-        } = *self;
-        Report {
-            phase,
-            problem: problem.report(error),
-            retry_in,
-            level,
-            detail: "",
-        }
-    }
-}
-
-impl StoredProblem {
-    fn report(self, error: &impl FrameBuffer) -> Problem<'_> {
-        match self {
-            Self::Answer { class, status } => Problem::Answer {
-                class,
-                status,
-                message: message(error.as_slice()),
-            },
-            Self::Transport(kind) => Problem::Transport(kind),
-            Self::Truncated => Problem::Truncated,
-            Self::NotJson(error) => Problem::NotJson(error),
-            Self::NotAList => Problem::NotAList,
-            Self::NotAnEvent => Problem::NotAnEvent,
-            Self::VeryShortWatch => Problem::VeryShortWatch,
-            Self::ShortWatches => Problem::ShortWatches,
-            Self::Silent(time) => Problem::Silent(time),
-            Self::NoInitialEvents(time) => Problem::NoInitialEvents(time),
-            Self::EndlessStream(time) => Problem::EndlessStream(time),
-            Self::EndlessPages => Problem::EndlessPages,
-            Self::LongRetryAfter(asked) => Problem::LongRetryAfter(asked),
-            Self::NoVersion => Problem::NoVersion,
-            Self::SlowList(time) => Problem::SlowList(time),
-            Self::VersionWentBack => Problem::VersionWentBack,
-            Self::RequestTooLong => Problem::RequestTooLong,
-        }
     }
 }

@@ -3,12 +3,16 @@
 mod config;
 mod failure;
 mod frame;
+mod listed;
 mod pages;
+mod pending;
 mod read;
 mod request;
 mod restored;
+mod run;
 #[cfg(test)]
 mod tests;
+mod timeout;
 
 pub use config::{Initial, ReflectorConfig};
 pub use frame::{Change, Frame, ObjectFrame};
@@ -17,12 +21,11 @@ pub use restored::Restored;
 
 use core::time::Duration;
 
-use config::{
-    DEFAULT_PAGE, HEARTBEAT, LIST_SILENCE, LONGEST_WATCH, SLOW_LIST, STREAM_SILENCE, WATCH_MARGIN,
-};
-use failure::{Reopens, Stored, StoredProblem};
-use pages::Pages;
-use read::{Listed, Outcome};
+use failure::Reopens;
+use listed::Listed;
+use pending::{Stored, StoredProblem};
+use read::Outcome;
+use run::{Call, From, Next, Phase, Run, RunState};
 
 use crate::decode::{Accept, Decode};
 use crate::json::{ScanError, ScanErrorKind};
@@ -30,7 +33,7 @@ use crate::object::{KeyBuf, ResourceVersion};
 use crate::report::{Phase as ReportPhase, Report};
 use crate::resource::Resource;
 use crate::storage::Storage;
-use crate::time::{Backoff, BackoffConfig, Instant, Rng, earliest};
+use crate::time::{Backoff, BackoffConfig, Instant, Rng};
 use crate::transport::{End, Head, TransportFailure};
 use crate::wire::{ErrorClass, Format, FrameBuffer, Framer, FramerMode};
 
@@ -85,7 +88,7 @@ pub struct Reflector<R, S: Storage> {
     /// The server sent a bookmark other than the end of a streaming list, so it sends them periodically.
     bookmarks_seen: bool,
     /// The heartbeat timed out although this server never sends bookmarks.
-    heartbeat_in_vain: bool,
+    lacks_bookmarks: bool,
 
     run_backoff: Backoff,
     open_backoff: Option<Backoff>,
@@ -128,99 +131,6 @@ pub enum Output<'a> {
     Wait(Option<Instant>),
 }
 
-/// One run (client-go's ListAndWatch), with the state that is needed from page to page.
-struct Run<S: Storage> {
-    began: Instant,
-    slow_reported: bool,
-    /// The requested version.
-    from: From,
-    limit: u32,
-    /// A page expired, so the list is requested without pages.
-    whole: bool,
-    pages: u32,
-    /// A second page was requested.
-    paged: bool,
-    /// The token of the next page.
-    token: S::Line,
-    /// Whether the pages make progress.
-    progress: Pages,
-    /// The total time for which streaming lists of this run may be read: the timeout of the first one.
-    stream_limit: Duration,
-    /// The time for which they were read so far.
-    streamed: Duration,
-    /// The list was retried without a version, after the version was rejected.
-    retried: bool,
-    /// The version of the first page.
-    version: ResourceVersion<S::Text>,
-    begin_due: bool,
-    list: Listed,
-}
-
-/// The version that a list requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum From {
-    /// Any version: `0`.
-    Any,
-    /// Not older than the last version.
-    Last,
-    /// The most recent version: no parameter.
-    Newest,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum RunState {
-    Idle,
-    Paused { until: Instant, then: Next },
-    Calling(Call),
-    Stopped,
-}
-
-/// The action after a pause.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
-    Run,
-    Watch,
-    Stream,
-}
-
-/// One request, including its retries within the reflector.
-#[derive(Clone, Copy, Debug)]
-struct Call {
-    id: RequestId,
-    verb: Purpose,
-    /// The server is sending the initial state: a streaming list before its end, or a watch without a version.
-    initial: bool,
-    phase: Phase,
-    retries: u8,
-    /// The time of the call; the wait for the answer is included.
-    began: Instant,
-    /// The time at which it was last sent.
-    sent: Instant,
-    timeout: Duration,
-    last_byte: Instant,
-    last_event: Instant,
-    events: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    ToSend,
-    Sent,
-    Body,
-    ErrorBody {
-        status: u16,
-        retry_after: Option<Duration>,
-        since: Instant,
-    },
-    /// The JSON is complete, but the body has not ended.
-    Draining {
-        since: Instant,
-    },
-    Retry {
-        at: Instant,
-    },
-}
-
 impl<R: Target, S: Storage> Reflector<R, S> {
     /// Creates a reflector that has not started. The same seed gives the same jitter.
     #[must_use]
@@ -252,7 +162,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             asked_wait: None,
             stream_refused: false,
             bookmarks_seen: false,
-            heartbeat_in_vain: false,
+            lacks_bookmarks: false,
             run_backoff: Backoff::new(backoff),
             open_backoff: (!config.client_go).then(|| Backoff::new(backoff)),
             permanent: None,
@@ -355,29 +265,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             return Output::Send(self.request(&call));
         }
         Output::Wait(self.deadline())
-    }
-
-    /// Handles the passing of time. It is harmless to call it too often.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.settle(now);
-        if self.refill_at.is_some_and(|at| now >= at) {
-            self.refill_at = None;
-            if self.is_in_run() {
-                self.abandon();
-                self.resuming = false;
-                self.begin_run(now);
-            }
-        }
-        match self.state {
-            RunState::Idle => self.begin_run(now),
-            RunState::Paused { until, then } if now >= until => match then {
-                Next::Run => self.begin_run(now),
-                Next::Watch => self.call(now, Purpose::Watch),
-                Next::Stream => self.begin_stream(now),
-            },
-            RunState::Paused { .. } | RunState::Stopped => {}
-            RunState::Calling(call) => self.check_call(now, call),
-        }
     }
 
     /// Handles the head of an answer.
@@ -536,18 +423,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.refill_at = Some(now + delay);
     }
 
-    /// Returns whether a run is in progress.
-    const fn is_in_run(&self) -> bool {
-        match self.state {
-            RunState::Stopped
-            | RunState::Idle
-            | RunState::Paused {
-                then: Next::Run, ..
-            } => false,
-            RunState::Paused { .. } | RunState::Calling(_) => true,
-        }
-    }
-
     /// Cancels the current request and relists at the newest version. Use it if the cache is known to differ from the
     /// server: a list from a watch cache might not repair that.
     pub fn repair(&mut self, now: Instant) {
@@ -565,29 +440,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         matches!(self.state, RunState::Stopped)
-    }
-
-    /// Excludes the time until now from the silence of the server, because the reader was blocked.
-    pub const fn excuse_silence(&mut self, now: Instant) {
-        if let RunState::Calling(call) = &mut self.state {
-            call.last_byte = now;
-            call.last_event = now;
-        }
-    }
-
-    /// Excludes the time that a request waited before it could be sent.
-    pub fn excuse_wait(&mut self, now: Instant, id: RequestId) {
-        let Some(call) = self.current(id) else { return };
-        if call.phase != Phase::Sent {
-            return;
-        }
-        // The time of earlier attempts still counts.
-        let waited = now - call.sent;
-        call.began = call.began + waited;
-        call.sent = now;
-        call.last_byte = now;
-        call.last_event = now;
-        self.run.began = self.run.began + waited;
     }
 
     /// Returns the last seen version: client-go's `LastSyncResourceVersion`.
@@ -608,247 +460,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     #[must_use]
     pub fn resource(&self) -> Resource<'_> {
         self.target.resource()
-    }
-
-    fn current(&mut self, id: RequestId) -> Option<&mut Call> {
-        match &mut self.state {
-            RunState::Calling(call) if call.id == id => Some(call),
-            RunState::Calling(_) | RunState::Idle | RunState::Paused { .. } | RunState::Stopped => {
-                None
-            }
-        }
-    }
-
-    /// Begins a run: client-go's ListAndWatch.
-    fn begin_run(&mut self, now: Instant) {
-        self.run = Run::new();
-        self.run.began = now;
-        self.refill_at = None;
-        if self.config.initial == Initial::Stream && !self.stream_refused {
-            self.begin_stream(now);
-        } else {
-            self.begin_list(now);
-        }
-    }
-
-    fn begin_stream(&mut self, now: Instant) {
-        self.run.from = if self.version_unavailable || self.version.is_command() {
-            From::Newest
-        } else {
-            From::Last
-        };
-        self.call(now, Purpose::Stream);
-    }
-
-    fn begin_list(&mut self, now: Instant) {
-        self.run.began = now;
-        self.run.from = if self.version_unavailable {
-            From::Newest
-        } else if self.version.is_command() {
-            From::Any
-        } else {
-            From::Last
-        };
-        self.run.limit = match self.config.page_size {
-            Some(size) => size,
-            // An unpaginated list "not older than" a version is answered from the watch cache.
-            None if self.run.from == From::Last && !self.paginated => 0,
-            None => DEFAULT_PAGE,
-        };
-        self.first_page(now);
-    }
-
-    fn first_page(&mut self, now: Instant) {
-        self.run.pages = 0;
-        self.run.progress = Pages::default();
-        self.run.token.clear();
-        self.run.version = ResourceVersion::default();
-        self.call(now, Purpose::List);
-    }
-
-    /// Makes a new request the current one.
-    fn call(&mut self, now: Instant, verb: Purpose) {
-        let min = (self.config.min_watch_timeout).clamp(Duration::from_secs(300), LONGEST_WATCH);
-        let timeout = match self.config.watch_timeout {
-            _ if !verb.is_watch() => Duration::ZERO,
-            Some(timeout) => timeout.clamp(Duration::from_secs(1), LONGEST_WATCH),
-            None => self.rng.between(min, (min * 2).min(LONGEST_WATCH)),
-        };
-        if verb == Purpose::Stream && self.run.stream_limit.is_zero() {
-            self.run.stream_limit = timeout;
-        }
-        let id = RequestId(self.next_id);
-        self.next_id = self.next_id.wrapping_add(1);
-        self.state = RunState::Calling(Call {
-            id,
-            verb,
-            initial: verb == Purpose::Stream
-                || (verb == Purpose::Watch && self.version.is_command()),
-            phase: Phase::ToSend,
-            retries: 0,
-            began: now,
-            sent: now,
-            timeout,
-            last_byte: now,
-            last_event: now,
-            events: 0,
-        });
-    }
-
-    fn request(&self, call: &Call) -> ApiRequest<'_> {
-        let list_version: Option<&dyn core::fmt::Display> = match self.run.from {
-            From::Any => Some(&0),
-            From::Last => Some(&self.version),
-            From::Newest => None,
-        };
-        ApiRequest {
-            id: call.id,
-            verb: call.verb,
-            resource: self.target.resource(),
-            version: match call.verb {
-                Purpose::List | Purpose::Stream => list_version,
-                Purpose::Watch => self.version.is_known().then_some(&self.version),
-            },
-            limit: if self.run.whole { 0 } else { self.run.limit },
-            token: if call.verb == Purpose::List {
-                self.run.token.as_slice()
-            } else {
-                &[]
-            },
-            timeout: call.timeout,
-            accept: self.accept,
-        }
-    }
-
-    /// Checks whether the current call has timed out.
-    fn check_call(&mut self, now: Instant, call: Call) {
-        match call.phase {
-            Phase::Retry { at } if now >= at => self.resend(),
-            Phase::Draining { since } if now >= since + config::DRAIN => {
-                self.cancel = Some(call.id);
-                self.report(
-                    ReportPhase::List,
-                    StoredProblem::Silent(config::DRAIN),
-                    None,
-                );
-                self.page_done(now);
-            }
-            Phase::ErrorBody {
-                status,
-                retry_after,
-                since,
-            } if now >= since + config::ERROR_DRAIN => {
-                self.cancel = Some(call.id);
-                self.refused(now, call, status, retry_after);
-            }
-            Phase::Sent | Phase::Body => self.check_silence(now, call),
-            Phase::Retry { .. }
-            | Phase::Draining { .. }
-            | Phase::ErrorBody { .. }
-            | Phase::ToSend => {}
-        }
-    }
-
-    fn check_silence(&mut self, now: Instant, call: Call) {
-        if call.verb == Purpose::List
-            && !self.run.slow_reported
-            && now >= self.run.began + SLOW_LIST
-        {
-            self.run.slow_reported = true;
-            self.report(
-                ReportPhase::List,
-                StoredProblem::SlowList(now - self.run.began),
-                None,
-            );
-        }
-        if self
-            .silence_deadline(&call)
-            .is_some_and(|deadline| now >= deadline)
-        {
-            self.cancel = Some(call.id);
-            self.silent(now, call);
-        }
-    }
-
-    /// Returns when the current call times out because of silence.
-    fn silence_deadline(&self, call: &Call) -> Option<Instant> {
-        if self.config.client_go {
-            return None;
-        }
-        match call.verb {
-            Purpose::List => Some(call.last_byte + LIST_SILENCE),
-            Purpose::Stream if call.initial => earliest(
-                Some(call.last_event + STREAM_SILENCE),
-                self.stream_end(call),
-            ),
-            Purpose::Watch | Purpose::Stream => {
-                let asked = call.sent + call.timeout + WATCH_MARGIN;
-                let beats = self.bookmarks_seen || !self.heartbeat_in_vain;
-                Some(if beats {
-                    asked.min(call.last_byte + HEARTBEAT)
-                } else {
-                    asked
-                })
-            }
-        }
-    }
-
-    /// Returns when the streaming lists of this run have been read for a complete watch timeout in total.
-    fn stream_end(&self, call: &Call) -> Option<Instant> {
-        let left = self.run.stream_limit.saturating_sub(self.run.streamed);
-        (!self.config.client_go).then(|| call.sent + left)
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        let deadline = match &self.state {
-            RunState::Idle | RunState::Stopped => None,
-            RunState::Paused { until, .. } => Some(*until),
-            RunState::Calling(call) => match call.phase {
-                Phase::ToSend => None,
-                Phase::Retry { at } => Some(at),
-                Phase::Draining { since } => Some(since + config::DRAIN),
-                Phase::ErrorBody { since, .. } => Some(since + config::ERROR_DRAIN),
-                Phase::Sent | Phase::Body => {
-                    let slow = call.verb == Purpose::List && !self.run.slow_reported;
-                    earliest(
-                        slow.then(|| self.run.began + SLOW_LIST),
-                        self.silence_deadline(call),
-                    )
-                }
-            },
-        };
-        earliest(deadline, self.refill_at.filter(|_| self.is_in_run()))
-    }
-
-    /// Cancels the current request without counting it as a failure.
-    fn abandon(&mut self) {
-        if let RunState::Calling(call) = &self.state
-            && !matches!(call.phase, Phase::ToSend | Phase::Retry { .. })
-        {
-            self.cancel = Some(call.id);
-        }
-    }
-}
-
-impl<S: Storage> Run<S> {
-    fn new() -> Self {
-        Self {
-            began: Instant::from_micros(0),
-            slow_reported: false,
-            from: From::Any,
-            limit: 0,
-            whole: false,
-            pages: 0,
-            paged: false,
-            token: S::Line::default(),
-            progress: Pages::default(),
-            stream_limit: Duration::ZERO,
-            streamed: Duration::ZERO,
-            retried: false,
-            version: ResourceVersion::default(),
-            begin_due: false,
-            list: Listed::default(),
-        }
     }
 }
 

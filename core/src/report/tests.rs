@@ -2,7 +2,10 @@
 
 use alloc::string::ToString;
 
+use super::one_line::leaves_line;
 use super::*;
+use crate::json::JsonStr;
+use crate::wire::{ErrorClass, FrameProblem};
 
 const HOSTILE: &str = "a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}\u{2066}\u{2028}\u{0}\t";
 

@@ -25,74 +25,35 @@ fn write_query(
 }
 
 #[test]
-fn parses_what_it_says_it_understands() {
-    let table = [
-        ("pods", "/api/v1/pods", Some("Pod"), Some(true)),
-        ("pods.v1", "/api/v1/pods", Some("Pod"), Some(true)),
-        ("pods.v1.", "/api/v1/pods", Some("Pod"), Some(true)),
-        ("nodes", "/api/v1/nodes", Some("Node"), Some(false)),
-        ("events", "/api/v1/events", Some("Event"), Some(true)),
-        (
-            "events.events.k8s.io",
-            "/apis/events.k8s.io/v1/events",
-            Some("Event"),
-            Some(true),
-        ),
-        (
-            "deployments",
-            "/apis/apps/v1/deployments",
-            Some("Deployment"),
-            Some(true),
-        ),
-        (
-            "deployments.apps",
-            "/apis/apps/v1/deployments",
-            Some("Deployment"),
-            Some(true),
-        ),
-        (
-            "deployments.v1beta2.apps",
-            "/apis/apps/v1beta2/deployments",
-            Some("Deployment"),
-            Some(true),
-        ),
-        (
-            "horizontalpodautoscalers",
-            "/apis/autoscaling/v2/horizontalpodautoscalers",
-            Some("HorizontalPodAutoscaler"),
-            Some(true),
-        ),
-        (
-            "clusterroles.rbac.authorization.k8s.io",
-            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            Some("ClusterRole"),
-            Some(false),
-        ),
-        (
-            "leasecandidates",
-            "/apis/coordination.k8s.io/v1beta1/leasecandidates",
-            Some("LeaseCandidate"),
-            Some(true),
-        ),
-        (
-            "widgets.v1alpha1.example.com",
-            "/apis/example.com/v1alpha1/widgets",
-            None,
-            None,
-        ),
-        ("widgets.v12.local", "/apis/local/v12/widgets", None, None),
-        (
-            "deployments.v1.example.com",
-            "/apis/example.com/v1/deployments",
-            None,
-            None,
-        ),
-    ];
-    for (text, path, kind, namespaced) in table {
+fn parses_the_documented_syntax() {
+    // The text; then the path, and of built-in resources the kind and whether it has namespaces.
+    let table = "
+        pods                         | /api/v1/pods Pod true
+        pods.v1                      | /api/v1/pods Pod true
+        pods.v1.                     | /api/v1/pods Pod true
+        nodes                        | /api/v1/nodes Node false
+        events                       | /api/v1/events Event true
+        events.events.k8s.io         | /apis/events.k8s.io/v1/events Event true
+        deployments                  | /apis/apps/v1/deployments Deployment true
+        deployments.apps             | /apis/apps/v1/deployments Deployment true
+        deployments.v1beta2.apps     | /apis/apps/v1beta2/deployments Deployment true
+        horizontalpodautoscalers     | /apis/autoscaling/v2/horizontalpodautoscalers HorizontalPodAutoscaler true
+        clusterroles.rbac.authorization.k8s.io | /apis/rbac.authorization.k8s.io/v1/clusterroles ClusterRole false
+        leasecandidates              | /apis/coordination.k8s.io/v1beta1/leasecandidates LeaseCandidate true
+        widgets.v1alpha1.example.com | /apis/example.com/v1alpha1/widgets
+        widgets.v12.local            | /apis/local/v12/widgets
+        deployments.v1.example.com   | /apis/example.com/v1/deployments
+    ";
+    for (text, expected) in crate::rows(table) {
         let resource = Resource::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(resource.path().to_string(), path, "{text}");
-        assert_eq!(resource.kind, kind, "{text}");
-        assert_eq!(resource.is_namespaced(), namespaced, "{text}");
+        let mut shown = resource.path().to_string();
+        if let Some(kind) = resource.kind {
+            write!(shown, " {kind}").unwrap();
+        }
+        if let Some(namespaced) = resource.is_namespaced() {
+            write!(shown, " {namespaced}").unwrap();
+        }
+        assert_eq!(shown, expected, "{text}");
         assert_eq!(
             Resource::parse(&resource.to_string()),
             Ok(resource),

@@ -32,10 +32,18 @@ impl<T> Discarded<T> {
         drop(value);
     }
 
-    pub(crate) fn put_delta(&mut self, delta: Delta<T>) {
-        match delta.payload {
-            Payload::Object(object) | Payload::Tombstone(Last::Object(object)) => self.put(object),
-            Payload::Stored | Payload::Tombstone(Last::Stored | Last::Unknown) => {}
+    pub(crate) fn put_delta(&mut self, delta: impl Into<Option<Delta<T>>>) {
+        match delta.into().map(|delta| delta.payload) {
+            Some(Payload::Object(object) | Payload::Tombstone(Last::Object(object))) => {
+                self.put(object);
+            }
+            Some(Payload::Stored | Payload::Tombstone(Last::Stored | Last::Unknown)) | None => {}
+        }
+    }
+
+    pub(crate) fn put_some(&mut self, value: Option<T>) {
+        if let Some(value) = value {
+            self.put(value);
         }
     }
 

@@ -33,11 +33,12 @@ impl<const N: usize, const K: usize, const F: usize, const Q: usize, const W: us
     type Text = InlineText<K>;
     type Slots<V> = InlineSlots<V, N>;
     type Entries<V> = InlineSlots<V, Q>;
-    type Lookup = Scan;
-    type Deltas<T> = InlineDeltas<T>;
+    type Lookup = ();
+    /// A deletion and one event after it. Merged deltas are never more.
+    type Deltas<T> = InlineFew<Delta<T>, 2>;
     type Frame = InlineFrame<F>;
     type Line = InlineFrame<LINE>;
-    type Postings = Scan;
+    type Postings = ();
     type IndexFn<T> = fn(&T, &mut dyn FnMut(&str));
     type Few<V> = InlineFew<V, W>;
 }
@@ -129,10 +130,7 @@ impl<V, const N: usize> Slots<V> for InlineSlots<V, N> {
 }
 
 /// A lookup without a table: the caller searches all slots.
-#[derive(Debug, Default)]
-pub struct Scan;
-
-impl Lookup for Scan {
+impl Lookup for () {
     const SCANS: bool = true;
 
     fn find(&self, _hash: u32, _is: impl FnMut(SlotId) -> bool) -> Option<SlotId> {
@@ -144,7 +142,7 @@ impl Lookup for Scan {
     fn remove(&mut self, _hash: u32, _id: SlotId) {}
 }
 
-impl Postings for Scan {
+impl Postings for () {
     const SCANS: bool = true;
     type Values = ();
 
@@ -165,41 +163,6 @@ impl Postings for Scan {
     fn slots_sharing(&self, (): &(), _f: &mut dyn FnMut(SlotId)) {}
 
     fn values_of(&self, _index: u16, _f: &mut dyn FnMut(&str)) {}
-}
-
-/// A deletion and one event after it. Merged deltas are never more.
-#[derive(Debug)]
-pub struct InlineDeltas<T>(heapless::Vec<Delta<T>, 2>);
-
-impl<T> Default for InlineDeltas<T> {
-    fn default() -> Self {
-        Self(heapless::Vec::new())
-    }
-}
-
-impl<T> DeltaList<T> for InlineDeltas<T> {
-    const KEEPS_ALL: bool = false;
-
-    fn push(&mut self, delta: Delta<T>) {
-        let pushed = self.0.push(delta);
-        debug_assert!(pushed.is_ok(), "merged deltas are at most two");
-    }
-
-    fn pop_newest(&mut self) -> Option<Delta<T>> {
-        self.0.pop()
-    }
-
-    fn pop_oldest(&mut self) -> Option<Delta<T>> {
-        (!self.0.is_empty()).then(|| self.0.remove(0))
-    }
-
-    fn as_slice(&self) -> &[Delta<T>] {
-        &self.0
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [Delta<T>] {
-        &mut self.0
-    }
 }
 
 /// A partial frame of at most `F` bytes.
@@ -277,5 +240,30 @@ impl<V, const W: usize> Few<V> for InlineFew<V, W> {
 
     fn take(&mut self, at: usize) -> Option<V> {
         (at < self.0.len()).then(|| self.0.remove(at))
+    }
+}
+
+impl<T> DeltaList<T> for InlineFew<Delta<T>, 2> {
+    const KEEPS_ALL: bool = false;
+
+    fn push(&mut self, delta: Delta<T>) {
+        let pushed = self.0.push(delta);
+        debug_assert!(pushed.is_ok(), "merged deltas are at most two");
+    }
+
+    fn pop_newest(&mut self) -> Option<Delta<T>> {
+        self.0.pop()
+    }
+
+    fn pop_oldest(&mut self) -> Option<Delta<T>> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    fn as_slice(&self) -> &[Delta<T>] {
+        &self.0
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Delta<T>] {
+        &mut self.0
     }
 }

@@ -1,6 +1,6 @@
 //! The containers of the engine, in two implementations.
 //!
-//! The engine is generic over [`Storage`]. [`Heap`] grows (feature `alloc`), and [`Inline`] has a fixed size and needs
+//! The engine is generic over [`Storage`]. `Heap` grows (feature `alloc`), and [`Inline`] has a fixed size and needs
 //! no allocator. The storage is selected by a type parameter and never by a Cargo feature, so a crate that uses `Heap`
 //! cannot change the types of another one that uses `Inline`.
 
@@ -9,13 +9,17 @@ mod discard;
 #[cfg(feature = "alloc")]
 mod heap;
 mod inline;
+#[cfg(feature = "alloc")]
+mod postings;
 pub(crate) mod table;
 
 pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub(crate) use discard::Discarded;
 #[cfg(feature = "alloc")]
-pub use heap::{BoxedIndexFn, Heap, HeapDeltas, HeapFrame, HeapLookup, HeapPostings, HeapSlots};
-pub use inline::{Inline, InlineDeltas, InlineFew, InlineFrame, InlineSlots, InlineText, Scan};
+pub use heap::{Heap, HeapDeltas, HeapFrame, HeapLookup, HeapSlots};
+pub use inline::{Inline, InlineFew, InlineFrame, InlineSlots, InlineText};
+#[cfg(feature = "alloc")]
+pub use postings::HeapPostings;
 
 use core::fmt;
 
@@ -23,7 +27,7 @@ use crate::wire::FrameBuffer;
 
 /// A family of containers, which hold all data of the engine.
 ///
-/// [`Heap`] and [`Inline`] implement it. Other crates can use `Heap` with a custom text type.
+/// `Heap` and [`Inline`] implement it. Other crates can use `Heap` with a custom text type.
 pub trait Storage: Sized + 'static {
     /// Keys, versions and other short texts.
     type Text: Text;

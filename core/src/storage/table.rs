@@ -171,6 +171,13 @@ impl<O, S: Storage> Table<O, S> {
         Some(slot.key)
     }
 
+    /// Returns the object of a slot with its key.
+    #[inline]
+    pub(crate) fn entry(&self, id: SlotId) -> Option<(&S::Text, &O)> {
+        let slot = self.slots.get(id)?;
+        Some((&slot.key, slot.object.as_ref()?))
+    }
+
     pub(crate) fn get(&self, id: SlotId) -> Option<&Slot<O, S>> {
         self.slots.get(id)
     }

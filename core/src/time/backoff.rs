@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_saw_tooth_of_client_go_begins_anew_after_two_minutes() {
+    fn the_sawtooth_of_client_go_restarts_after_two_minutes() {
         let config = BackoffConfig {
             reset_interval: Some(Duration::from_secs(120)),
             jitter: 0.0,

@@ -542,7 +542,7 @@ pub enum FrameProblem {
         /// The limit in bytes.
         limit: usize,
     },
-    /// It is nested more than [`DEPTH_LIMIT`](crate::json::DEPTH_LIMIT) levels deep, including the containers around
+    /// It is nested more than 128 levels deep, including the containers around
     /// it.
     TooDeep,
     /// It is not UTF-8.

@@ -24,6 +24,7 @@ pub use format::Format;
 pub use frame::{FrameBuffer, FrameProblem, Framer, FramerMode, ListMember, Piece};
 pub use identity::ObjectIdentity;
 pub(crate) use message::message;
-pub use object::{EventType, ObjectHead, WatchEvent};
+pub use object::WatchEvent;
+pub(crate) use object::{EventType, ObjectHead};
 pub use status::ErrorClass;
 pub(crate) use status::{Status, classify};

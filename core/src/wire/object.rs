@@ -8,27 +8,27 @@ use crate::json::{Fields, JsonStr, as_str};
 ///
 /// Strings are empty if the object does not have them, or has another type of value there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ObjectHead<'a> {
+pub(crate) struct ObjectHead<'a> {
     /// The format of the object. Labels, annotations and metadata of an object in protobuf are the whole message.
-    pub format: Format,
+    pub(crate) format: Format,
     /// The kind; items of a list have none.
-    pub kind: JsonStr<'a>,
+    pub(crate) kind: JsonStr<'a>,
     /// Group and version; items of a list have none.
-    pub api_version: JsonStr<'a>,
+    pub(crate) api_version: JsonStr<'a>,
     /// The name.
-    pub name: JsonStr<'a>,
+    pub(crate) name: JsonStr<'a>,
     /// The namespace; empty for a cluster-scoped object.
-    pub namespace: JsonStr<'a>,
+    pub(crate) namespace: JsonStr<'a>,
     /// The uid, which distinguishes the object from earlier ones of the same name.
-    pub uid: JsonStr<'a>,
+    pub(crate) uid: JsonStr<'a>,
     /// The version of the content, opaque.
-    pub resource_version: JsonStr<'a>,
+    pub(crate) resource_version: JsonStr<'a>,
     /// The labels, a JSON object.
-    pub labels: Option<&'a [u8]>,
+    pub(crate) labels: Option<&'a [u8]>,
     /// The annotations, a JSON object.
-    pub annotations: Option<&'a [u8]>,
+    pub(crate) annotations: Option<&'a [u8]>,
     /// The metadata, a JSON object.
-    pub metadata: Option<&'a [u8]>,
+    pub(crate) metadata: Option<&'a [u8]>,
 }
 
 impl<'a> ObjectHead<'a> {
@@ -36,7 +36,7 @@ impl<'a> ObjectHead<'a> {
     ///
     /// Parsing stops as soon as the metadata is found, and with `need_type` also kind and API version. The JSON may be
     /// truncated: missing parts count as absent.
-    pub fn parse(json: &'a [u8], need_type: bool) -> Self {
+    pub(crate) fn parse(json: &'a [u8], need_type: bool) -> Self {
         let mut head = Self::default();
         let mut cursor = Cursor::new(json);
         cursor.eat(b'{');
@@ -123,8 +123,8 @@ impl<'a> ObjectHead<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
     /// The type of the event.
-    pub kind: EventType<'a>,
-    /// The object: of the watched kind, or a `Status` for [`EventType::Error`].
+    pub(crate) kind: EventType<'a>,
+    /// The object: of the watched kind, or a `Status`.
     pub object: &'a [u8],
     /// The kind of an object in protobuf, which is not in the object itself.
     pub(crate) object_kind: JsonStr<'a>,
@@ -210,7 +210,7 @@ fn parts(json: &[u8]) -> (Option<JsonStr<'_>>, Option<&[u8]>) {
 
 /// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventType<'a> {
+pub(crate) enum EventType<'a> {
     /// The object was added, at least from the view of this watch.
     Added,
     /// The object was modified.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::web;
 use informer_examples::cluster::Demo;
 
-/// What a Web is to be.
+/// The desired state of a Web.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Web", namespaced)]
 pub(crate) struct WebSpec {

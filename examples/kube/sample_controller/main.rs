@@ -18,7 +18,7 @@ use informer_mock::json;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// Creates Deployments for Webs.
+/// Creates a Deployment for each Web, a custom resource.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
@@ -49,7 +49,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         cluster::after(arguments.seconds).await;
         handle.stop();
     });
+    say("each Web gets a Deployment; SIGINT (Ctrl-C) or SIGTERM ends the controller");
     controller::run(controller, &informers).await?;
+    say("the controller has stopped");
     Ok(())
 }
 
@@ -58,6 +60,10 @@ async fn client(cluster: &Cluster) -> Result<(Client, Option<Demo>), Box<dyn cor
     if let Some(file) = &cluster.kubeconfig {
         let file = Kubeconfig::read_from(file)?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        return Ok((Client::try_from(config)?, None));
+    }
+    if cluster.in_cluster {
+        let config = Config::incluster().map_err(|error| format!("this is not a Pod: {error}"))?;
         return Ok((Client::try_from(config)?, None));
     }
     let (demo, url) = match &cluster.server {
@@ -75,13 +81,13 @@ async fn show(demo: Demo) {
     let wait = || cluster::after(Some(2));
     // The objects exist, so none of this fails.
     wait().await;
-    say("somebody wants 5 replicas of the shop");
+    say("a user wants 5 replicas of the shop");
     let _ = demo.apply("webs.example.com", web("shop", 5));
     wait().await;
-    say("somebody deletes the Deployment of the shop");
+    say("a user deletes the Deployment of the shop");
     let _ = demo.delete("deployments.apps", "prod", "shop");
     wait().await;
-    say("somebody scales the Deployment of the blog by hand");
+    say("a user scales the Deployment of the blog by hand");
     if let Some(mut deployment) = demo.with(|server| server.get("deployments.apps", "prod", "blog"))
     {
         deployment["spec"]["replicas"] = json!(7);

@@ -15,7 +15,7 @@ use serde_json::json;
 
 const FINALIZER: &str = "example.com/database";
 
-/// What a Shop is to be.
+/// The desired state of a Shop.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "example.com",
@@ -54,7 +54,7 @@ pub(crate) enum Bug {
     CreatesTwiceAfterCrash,
 }
 
-/// What each run of the reconcile function needs.
+/// The context of each run of the reconcile function.
 #[derive(Clone)]
 struct Context<D> {
     client: Client,

@@ -6,9 +6,15 @@
 #[cfg(unix)]
 mod tunnel;
 
+/// Checks a custom transport, a tunnel through a Unix socket, and runs an informer through it.
+#[cfg(unix)]
+#[derive(clap::Parser)]
+struct Arguments {}
+
 #[cfg(unix)]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    let Arguments {} = clap::Parser::parse();
     tokio::task::LocalSet::new().run_until(run()).await
 }
 

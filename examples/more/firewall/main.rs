@@ -46,16 +46,21 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let arguments = Arguments::parse();
     let mut signal = StopSignal::new()?;
     let (transport, _demo) = arguments.cluster.connect(demo).await?;
-    tokio::select! {
-        ended = run(transport, &arguments.file) => ended,
-        () = cluster::after(arguments.seconds) => Ok(()),
-        // A stop between two writes, or before the new file replaces the old one, leaves a complete file.
-        () = signal.recv() => Ok(()),
-    }
+    let stop = async {
+        tokio::select! {
+            () = cluster::after(arguments.seconds) => {}
+            () = signal.recv() => {}
+        }
+    };
+    run(transport, &arguments.file, stop).await
 }
 
-/// Keeps a file up to date with the cluster.
-async fn run<T>(transport: T, file: &Path) -> Result<(), Box<dyn core::error::Error>>
+/// Keeps a file up to date with the cluster until `stop` is ready.
+async fn run<T>(
+    transport: T,
+    file: &Path,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Box<dyn core::error::Error>>
 where
     T: Transport + Clone + Send + 'static,
     T::Body: Send,
@@ -103,9 +108,22 @@ where
         }
         Ok(())
     };
+    let stopping = async {
+        stop.await;
+        policies.stop();
+        pods.stop();
+        namespaces.stop();
+        // The drivers end, and `run` with them.
+        core::future::pending().await
+    };
     tokio::select! {
         ended = work => ended,
-        _ = async { tokio::join!(policies_run.run(), pods_run.run(), namespaces_run.run()) } => Ok(()),
+        ended = stopping => ended,
+        // A stop between two writes, or before the new file replaces the old one, leaves a complete file.
+        _ = async { tokio::join!(policies_run.run(), pods_run.run(), namespaces_run.run()) } => {
+            say(&format!("stopped; {} has the last state", file.display()));
+            Ok(())
+        }
     }
 }
 

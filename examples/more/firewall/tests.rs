@@ -33,7 +33,7 @@ async fn the_text_follows_the_cluster() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("firewall.nft");
     let (transport, own) = (mock.transport(), file.clone());
-    tokio::spawn(async move { run(transport, &own).await.unwrap() });
+    tokio::spawn(async move { run(transport, &own, core::future::pending()).await.unwrap() });
     let text = async || {
         sleep(Duration::from_secs(1)).await;
         std::fs::read_to_string(&file).unwrap()

@@ -68,7 +68,7 @@ pub(crate) async fn reconcile(task: Task<Service>, balancer: Balancer) -> io::Re
             .await
             .map_err(io::Error::other)??;
     if changed {
-        say(&format!("{} is as it should be now", task.key()));
+        say(&format!("{} is configured", task.key()));
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ enum Command {
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
     log("warn");
     let arguments = Arguments::parse();
-    let balancer = Balancer::new(arguments.file);
+    let balancer = Balancer::new(arguments.file.clone());
     if let Some(Command::Break { service }) = arguments.command {
         for broken in balancer.remove_where(|key| key.ends_with(&service))? {
             say(&format!("{broken} is broken"));
@@ -68,6 +68,10 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     }
     let mut signal = StopSignal::new()?;
     let (transport, _demo) = arguments.cluster.connect(controller::demo).await?;
+    say(&format!(
+        "Services of the type LoadBalancer are configured in {}; SIGINT (Ctrl-C) or SIGTERM ends the controller",
+        arguments.file.display()
+    ));
     let resync = Duration::from_secs(arguments.resync);
     let controller = controller::new(transport, resync);
     let handle = controller.handle();
@@ -89,7 +93,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     });
     let reconcile = move |task| controller::reconcile(task, balancer.clone());
     let stopped = controller.run(reconcile).await?;
-    say(&format!("stopped with {} keys waiting", stopped.waiting));
+    say(&format!("stopped; {} keys were pending", stopped.waiting));
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 //! ```text
 //! device                                         host
 //! ASK  7, 0  /api/v1/pods?limit=32 …  ──────>    sends the request
-//!                                     <──────    NOTHING 7, 0   (heard; it takes a while)
+//!                                     <──────    NOTHING 7, 0   (received; it takes a while)
 //!                                     <──────    HEAD 7, 0  200
 //! MORE 7, 1                           ──────>
 //!                                     <──x───    DATA 7, 1  {"kind":"PodLi…     (lost)

@@ -107,8 +107,7 @@ async fn failures_keep_their_class_and_their_cause() {
         mock.with(|server| server.inject(fault.always()));
         let transport = informer_kube::transport(client(&mock));
         let pods = Resource::parse("pods").unwrap();
-        let (pods, driver) = Informer::<DynamicObject>::builder_for(&transport, pods).build();
-        tokio::spawn(driver.run());
+        let pods = Informer::<DynamicObject>::builder_for(&transport, pods).spawn();
         let error = pods
             .synced_within(Duration::from_secs(60))
             .await

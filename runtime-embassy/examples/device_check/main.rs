@@ -27,13 +27,25 @@ use tokio::sync::mpsc;
 /// How long the device may take to print something. It is ample: nothing here measures speed.
 const PATIENCE: Duration = Duration::from_secs(120);
 const KIND: &str = "configmaps";
+const HELP: &str = "\
+device_check IMAGE [PROXY]
+
+Runs an image of examples/device in an emulator, against a server with faults, and compares the device's cache with it.
+
+  IMAGE   the image, which `examples/device/run` builds
+  PROXY   the program at the other end of the serial line, if the device has one
+";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Some(image) = std::env::args().nth(1) else {
-        println!("which image?");
-        return ExitCode::FAILURE;
+        print!("{HELP}");
+        return ExitCode::from(2);
     };
+    if image == "--help" || image == "-h" {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     let proxy = std::env::args().nth(2);
     match check(&image, proxy.as_deref()).await {
         Ok(()) => ExitCode::SUCCESS,

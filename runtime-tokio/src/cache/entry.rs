@@ -4,13 +4,14 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
-use informer_core::json::JsonStr;
 use informer_core::storage::Text;
 use informer_core::{
     Form, Heap, Object, ResourceVersion, Uid, json,
     object::{Cached, split_key},
     selector::Labels,
 };
+
+use crate::cache::retired::HeapId;
 
 /// The storage of a cache on tokio. Keys are shared with the entries that users hold.
 pub(crate) type Store = Heap<Key>;
@@ -102,12 +103,27 @@ struct Counted<V> {
     object: Object<V, Key>,
     /// The length of its JSON, in bytes.
     bytes: u32,
+    heap: HeapId,
 }
 
 impl<V> Shared<V> {
     pub(crate) fn new(object: Object<V, Key>, bytes: usize) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        Self(Arc::new(Counted { object, bytes }))
+        Self(Arc::new(Counted {
+            object,
+            bytes,
+            heap: HeapId::of_thread(),
+        }))
+    }
+
+    /// Returns the heap of the thread that decoded it.
+    pub(crate) fn heap(&self) -> HeapId {
+        self.0.heap
+    }
+
+    /// Returns whether nobody else has the object, so that dropping this frees its memory.
+    pub(crate) fn is_last(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
     }
 
     pub(crate) fn value(&self) -> &V {
@@ -176,6 +192,10 @@ pub struct Entry<F: Form> {
 impl<F: Form> Entry<F> {
     pub(crate) const fn new(key: Key, object: Shared<F::Stored>) -> Self {
         Self { key, object }
+    }
+
+    pub(crate) fn into_object(self) -> Shared<F::Stored> {
+        self.object
     }
 
     /// Returns the key.
@@ -258,19 +278,6 @@ impl<F: Form> Entry<F> {
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
         json::value_at(F::json(self.value())?, path)
-    }
-
-    /// Returns the string at a path without allocating. `None` if the object is not stored as JSON, or if there is no
-    /// string.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::Raw>) {
-    /// let on_n1 = pod.text_at(&["spec", "nodeName"]).is_some_and(|node| node.eq_str("n1"));
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn text_at(&self, path: &[&str]) -> Option<JsonStr<'_>> {
-        self.at(path).and_then(json::as_str)
     }
 }
 

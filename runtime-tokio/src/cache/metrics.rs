@@ -50,61 +50,31 @@ impl Figures {
 
     pub(crate) fn begin(&self) {
         use metrics::{Unit, describe_counter as counter, describe_gauge as gauge};
-        gauge!("informer_objects", "Objects in the cache");
-        gauge!(
-            "informer_object_bytes",
-            Unit::Bytes,
-            "Bytes of JSON of the objects in the cache, as received"
-        );
-        gauge!("informer_synced", "1 if the cache is synced");
-        gauge!(
-            "informer_stale_objects",
-            "Objects in an older state because the latest one could not be used"
-        );
-        gauge!(
-            "informer_incomplete",
-            "1 if the cache is incomplete because an object did not fit"
-        );
-        gauge!(
-            "informer_watch_opened_timestamp_seconds",
-            Unit::Seconds,
-            "Time of the last opened watch, in seconds since 1970"
-        );
-        gauge!(
-            "informer_handler_pending",
-            "Notifications that are pending for a handler"
-        );
-        counter!(
-            "informer_deltas_total",
-            "Objects received by lists and watches"
-        );
-        counter!("informer_lists_total", "Completed lists");
-        counter!("informer_watches_total", "Opened watches");
-        counter!(
-            "informer_received_bytes_total",
-            Unit::Bytes,
-            "Bytes of response bodies, decompressed"
-        );
-        gauge!(
-            "informer_protobuf",
-            "1 if the last response was in protobuf"
-        );
-        counter!("informer_reports_total", "Reports of problems, by class");
-        counter!("informer_audits_total", "Completed audits");
-        gauge!(
-            "informer_audit_timestamp_seconds",
-            Unit::Seconds,
-            "Time of the last completed audit, in seconds since 1970"
-        );
-        gauge!(
-            "informer_drifted_objects",
-            "Objects that differed permanently from the server in the last audit"
-        );
-        counter!("informer_handler_calls_total", "Calls to a handler");
-        counter!(
-            "informer_handler_panics_total",
-            "Calls to a handler that panicked"
-        );
+        macro_rules! describe {
+            ($($kind:ident $name:literal $([$unit:ident])? $help:literal;)*) => {
+                $($kind!($name, $(Unit::$unit,)? $help);)*
+            };
+        }
+        describe! {
+            gauge "informer_objects" "Objects in the cache";
+            gauge "informer_object_bytes" [Bytes] "Bytes of JSON of the objects in the cache, as received";
+            gauge "informer_synced" "1 if the cache is synced";
+            gauge "informer_stale_objects" "Objects in an older state because the latest one could not be used";
+            gauge "informer_incomplete" "1 if the cache is incomplete because an object did not fit";
+            gauge "informer_watch_opened_timestamp_seconds" [Seconds] "Time of the last opened watch, in seconds since 1970";
+            gauge "informer_handler_pending" "Notifications that are pending for a handler";
+            counter "informer_deltas_total" "Objects received by lists and watches";
+            counter "informer_lists_total" "Completed lists";
+            counter "informer_watches_total" "Opened watches";
+            counter "informer_received_bytes_total" [Bytes] "Bytes of response bodies, decompressed";
+            gauge "informer_protobuf" "1 if the last response was in protobuf";
+            counter "informer_reports_total" "Reports of problems, by class";
+            counter "informer_audits_total" "Completed audits";
+            gauge "informer_audit_timestamp_seconds" [Seconds] "Time of the last completed audit, in seconds since 1970";
+            gauge "informer_drifted_objects" "Objects that differed permanently from the server in the last audit";
+            counter "informer_handler_calls_total" "Calls to a handler";
+            counter "informer_handler_panics_total" "Calls to a handler that panicked";
+        }
         let informer = self.name.to_string();
         self.gauges.get_or_init(|| Gauges {
             objects: metrics::gauge!("informer_objects", "informer" => informer.clone()),

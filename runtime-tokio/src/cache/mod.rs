@@ -7,6 +7,7 @@ pub(crate) mod listener;
 pub(crate) mod metrics;
 pub(crate) mod panics;
 pub(crate) mod reindex;
+pub(crate) mod retired;
 pub(crate) mod shared;
 pub(crate) mod shown;
 pub(crate) mod users;

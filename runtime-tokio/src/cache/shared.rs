@@ -21,6 +21,7 @@ use crate::cache::index::Indexes;
 use crate::cache::listener::ListenerState;
 use crate::cache::metrics::Figures;
 use crate::cache::panics::{Panic, catch};
+use crate::cache::retired::Retired;
 use crate::health::Lag;
 use crate::health::source::{Noted, SourceRecord};
 
@@ -51,6 +52,7 @@ pub(crate) struct Inner<V> {
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
     pub(crate) figures: Figures,
+    pub(crate) retired: Retired<V>,
 }
 
 /// The states that futures wait for.
@@ -118,6 +120,7 @@ impl<V> Inner<V> {
         let mut listeners = Listeners::default().with_seed(seed);
         listeners.keep_discarded();
         Self {
+            retired: Retired::default(),
             figures: Figures::new(&name),
             name,
             resource,

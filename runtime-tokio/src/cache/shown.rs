@@ -19,7 +19,7 @@ pub(crate) struct Written<'a> {
     pub(crate) object: Option<&'a [u8]>,
 }
 
-/// What a cache has to show.
+/// The state that a cache has to show.
 #[derive(Clone)]
 pub(crate) struct Expected {
     pub(crate) state: ExpectedState<Key>,

@@ -182,14 +182,6 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
 
     /// Reconciles the keys of a stream as well, such as events from outside of the cluster. The controller continues when
     /// the stream ends.
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, Key, Raw};
-    /// # use informer_tokio::controller::Controller;
-    /// # fn example(sets: Informer<Raw>, webhooks: impl futures_util::Stream<Item = Key> + Send + 'static) {
-    /// let controller = Controller::new(&sets).reconcile_on(webhooks);
-    /// # }
-    /// ```
     pub fn reconcile_on(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         self.streams.push(Box::pin(keys));
         self
@@ -210,8 +202,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     }
 
     /// Sets the kind of the controller's objects for [`owns`](Self::owns), and whether they are namespaced. It must be
-    /// set before `owns`. The default is taken from the informer's resource; a resource that does not say so counts as
-    /// namespaced.
+    /// set before `owns`. The default is taken from the informer's resource; if that does not determine it, the objects
+    /// count as namespaced.
     ///
     /// ```
     /// # use informer_tokio::{Informer, Raw};
@@ -357,10 +349,13 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self
     }
 
-    /// Calls `hear` with every failure. Failures are also logged. A panic in `hear` is logged, and the controller
+    /// Calls `callback` with every failure. Failures are also logged. A panic in `callback` is logged, and the controller
     /// continues.
-    pub fn on_failure(mut self, hear: impl Fn(&Key, &Failure<'_>) + Send + Sync + 'static) -> Self {
-        self.on_failure = Some(Arc::new(hear));
+    pub fn on_failure(
+        mut self,
+        callback: impl Fn(&Key, &Failure<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_failure = Some(Arc::new(callback));
         self
     }
 

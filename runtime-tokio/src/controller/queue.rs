@@ -102,11 +102,11 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
             shared: Arc::new(Shared {
                 state: Mutex::new(State {
                     queue,
-                    waiters: Waiters::new(),
+                    waiters: Waiters::default(),
                     wakers: BTreeMap::new(),
                 }),
                 over: Notify::new(),
-                timer: TokioTimer::new(),
+                timer: TokioTimer::default(),
             }),
         }
     }

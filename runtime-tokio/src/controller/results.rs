@@ -15,7 +15,7 @@ const WAITING: usize = 1024;
 pub struct Reconciled {
     /// The key.
     pub key: Key,
-    /// What comes next, or the text of the [`Failure`](super::Failure): an error, a panic, or that the run was cut.
+    /// The next step, or the text of the [`Failure`](super::Failure): an error, a panic, or that the run was cut.
     pub result: Result<Next, String>,
     /// The number of results before this one that were discarded because the reader lagged.
     pub missed: u64,

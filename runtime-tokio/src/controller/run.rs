@@ -41,6 +41,9 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// requeued after the delay of the [rate limit](Self::limit). Dropping the returned future stops everything at
     /// once.
     ///
+    /// The error is any type that implements `Display`. A closure from which it cannot be inferred ends with
+    /// `Ok::<_, Error>(..)`, as below.
+    ///
     /// # Errors
     /// Fails if an informer ends before it is synced, or is not synced [in time](Self::sync_within).
     ///
@@ -56,12 +59,12 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// }));
     /// # }
     /// ```
-    pub async fn run<C, R, A, E>(self, reconcile: C) -> Result<Stopped, NotSynced>
+    pub async fn run<C, R, A, ReconcileError>(self, reconcile: C) -> Result<Stopped, NotSynced>
     where
         C: Fn(Task<F>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<A, E>> + Send + 'static,
+        R: Future<Output = Result<A, ReconcileError>> + Send + 'static,
         A: Into<Next>,
-        E: fmt::Display,
+        ReconcileError: fmt::Display,
     {
         self.run_with(reconcile, |_| Retry::Limited).await
     }
@@ -79,7 +82,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// # async fn example(certificates: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
     /// use std::io::ErrorKind;
     /// let retry = |error: &std::io::Error| match error.kind() {
-    ///     ErrorKind::InvalidData => Retry::Never, // It stays invalid until somebody changes it.
+    ///     ErrorKind::InvalidData => Retry::Never, // It stays invalid until it is changed.
     ///     ErrorKind::TimedOut => Retry::After(Duration::from_secs(30)),
     ///     _ => Retry::Limited,
     /// };
@@ -87,17 +90,17 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run_with<C, R, A, E, B>(
+    pub async fn run_with<C, R, A, ReconcileError, B>(
         mut self,
         reconcile: C,
         retry: B,
     ) -> Result<Stopped, NotSynced>
     where
         C: Fn(Task<F>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<A, E>> + Send + 'static,
+        R: Future<Output = Result<A, ReconcileError>> + Send + 'static,
         A: Into<Next>,
-        E: fmt::Display,
-        B: Fn(&E) -> Retry + Send + Sync + 'static,
+        ReconcileError: fmt::Display,
+        B: Fn(&ReconcileError) -> Retry + Send + Sync + 'static,
     {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
@@ -154,44 +157,10 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             counts: self.counts,
             figures,
         };
-        {
-            let mut ended: FuturesUnordered<_> =
-                registered.0.iter().map(|one| one.ended()).collect();
-            loop {
-                tokio::select! {
-                    biased;
-                    // An error would mean that the sender is dropped, but `self` holds it.
-                    _ = stop.wait_for(|stop| *stop != Stop::No) => break,
-                    Some(_) = ended.next() => break,
-                    () = engine.step(true) => {}
-                }
-            }
-        }
+        engine.work(&registered, &mut stop).await;
         // No further events are received.
         drop(registered);
-        // A sleep saturates.
-        let until = tokio::time::sleep(self.drain).deadline();
-        let mut stopped = Stopped::default();
-        if *stop.borrow_and_update() == Stop::Drain {
-            let queue = engine.queue.clone();
-            let mut drained = pin!(queue.shut_down_with_drain());
-            loop {
-                tokio::select! {
-                    biased;
-                    _ = stop.wait_for(|stop| *stop >= Stop::Now) => break,
-                    () = tokio::time::sleep_until(until) => break,
-                    delayed = &mut drained => {
-                        stopped.delayed = delayed;
-                        break;
-                    }
-                    () = engine.step(true) => {}
-                }
-            }
-        }
-        stopped.delayed += engine.queue.metrics().delayed;
-        engine.queue.shut_down();
-        stopped.waiting = engine.queue.waiting();
-        engine.finish(until, &mut stop, &mut stopped).await;
+        let stopped = engine.shut_down(self.drain, &mut stop).await;
         let cut = stop.clone();
         tokio::join!(
             async {
@@ -486,7 +455,7 @@ where
                     self.counts.cut.fetch_add(1, ORDER);
                     self.failed(key, &Failure::Cut);
                     self.results.send(key, || Err(Failure::Cut.to_string()));
-                    // If the key comes back, its rate limit begins anew.
+                    // If the key comes back, its rate limit starts from zero.
                     self.queue.forget(key);
                 }
             },
@@ -533,13 +502,45 @@ where
         log_failure(&self.name, self.on_failure.as_ref(), key, failure);
     }
 
-    /// Waits for the running tasks, and cuts them when the time is over or a second signal demands it.
-    async fn finish(
-        &mut self,
-        until: Instant,
-        stop: &mut watch::Receiver<Stop>,
-        stopped: &mut Stopped,
-    ) {
+    /// Processes keys until a stop is requested or an informer ends.
+    async fn work(&mut self, registered: &AllRegistered, stop: &mut watch::Receiver<Stop>) {
+        let mut ended: FuturesUnordered<_> = registered.0.iter().map(|one| one.ended()).collect();
+        loop {
+            tokio::select! {
+                biased;
+                // An error would mean that the sender is dropped, but the controller holds it.
+                _ = stop.wait_for(|stop| *stop != Stop::No) => break,
+                Some(_) = ended.next() => break,
+                () = self.step(true) => {}
+            }
+        }
+    }
+
+    /// Drains the queue if that was requested, and waits for the runs. They are cut when the time is over or a second
+    /// signal demands it. Returns what was not processed.
+    async fn shut_down(&mut self, drain: Duration, stop: &mut watch::Receiver<Stop>) -> Stopped {
+        // A sleep saturates.
+        let until = tokio::time::sleep(drain).deadline();
+        let mut stopped = Stopped::default();
+        if *stop.borrow_and_update() == Stop::Drain {
+            let queue = self.queue.clone();
+            let mut drained = pin!(queue.shut_down_with_drain());
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = stop.wait_for(|stop| *stop >= Stop::Now) => break,
+                    () = tokio::time::sleep_until(until) => break,
+                    delayed = &mut drained => {
+                        stopped.delayed = delayed;
+                        break;
+                    }
+                    () = self.step(true) => {}
+                }
+            }
+        }
+        stopped.delayed += self.queue.metrics().delayed;
+        self.queue.shut_down();
+        stopped.waiting = self.queue.waiting();
         while !self.running.is_empty() {
             tokio::select! {
                 biased;
@@ -556,6 +557,7 @@ where
         self.counts.running.store(0, ORDER);
         self.counts.settling.store(0, ORDER);
         self.show();
+        stopped
     }
 }
 

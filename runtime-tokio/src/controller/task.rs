@@ -196,7 +196,7 @@ pub enum Retry {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Failure<'a> {
-    /// The reconcile function returned this error. The key is retried, unless [`Retry`] says otherwise.
+    /// The reconcile function returned this error. The key is retried, unless [`Retry`] decides otherwise.
     Failed(&'a str),
     /// The reconcile function or the predicate of [`only`](super::Controller::only) panicked with this message. The key
     /// is retried.

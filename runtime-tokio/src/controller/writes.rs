@@ -19,7 +19,7 @@ const KEEP: Duration = Duration::from_secs(300);
 
 /// Remembers the writes of a program until the caches of its informers show them. Clones share the log.
 ///
-/// Whoever sees the answers of the API server [records](Self::record) the writes, for example a wrapper of the client.
+/// A program that sees the answers of the API server, such as a wrapper of the client, [records](Self::record) the writes.
 /// A [`Controller`](super::Controller) whose informers [came with the log](super::Provided::with_writes) waits for the
 /// writes that were recorded during a run before it reconciles the key again. So no run sees a state from before its
 /// own writes. The log does not know which run wrote something, so writes of concurrent runs are awaited too.

@@ -66,6 +66,19 @@ enum Content<V> {
 }
 
 impl<V> Gathered<V> {
+    /// Computes the values of the indexes that are missing.
+    fn compute_values(
+        &mut self,
+        key: &str,
+        indexes: &Indexes<V>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) {
+        if let Content::Decoded(object) = &self.state {
+            indexes.values(self.indexed, key, object.value(), &mut self.values, report);
+            self.indexed = indexes.len();
+        }
+    }
+
     /// Converts the object to a step.
     pub(crate) fn step(self, key: &str) -> BatchStep<'_, V> {
         Step::Object {
@@ -122,11 +135,12 @@ impl<V> Batch<V> {
         self.json.len()
     }
 
-    /// Adds an object and decodes it immediately.
+    /// Adds an object, decodes it immediately and computes its index values.
     pub(crate) fn decode_now<D: Decode<Value = V>>(
         &mut self,
         frame: &ObjectFrame<'_>,
         decode: &D,
+        indexes: &Indexes<V>,
         report: &mut dyn FnMut(Report<'_>),
     ) {
         let key = frame.key;
@@ -145,6 +159,9 @@ impl<V> Batch<V> {
             object.map(|object| Object::new(object, bytes)).into(),
             persisted,
         );
+        if let Some(Item::Object(gathered)) = self.items.last_mut() {
+            gathered.compute_values(key, indexes, report);
+        }
     }
 
     /// Adds an object from a journal, and decodes it now or later.
@@ -202,10 +219,12 @@ impl<V> Batch<V> {
         }));
     }
 
-    /// Decodes all objects that are still JSON.
+    /// Decodes all objects that are still JSON, and computes the index values of each immediately, while the bytes of a
+    /// packed object are kept.
     pub(crate) fn decode<D: Decode<Value = V>>(
         &mut self,
         decode: &D,
+        indexes: &Indexes<V>,
         report: &mut dyn FnMut(Report<'_>),
     ) {
         if self.json.is_empty() {
@@ -236,6 +255,7 @@ impl<V> Batch<V> {
                     }
                 }
                 gathered.state = object.map(|object| Object::new(object, end - start)).into();
+                gathered.compute_values(key, indexes, report);
                 start = end;
             }
         }
@@ -251,11 +271,7 @@ impl<V> Batch<V> {
         report: &mut dyn FnMut(Report<'_>),
     ) {
         for (key, gathered) in objects(&self.keys, &mut self.items) {
-            if let Content::Decoded(object) = &gathered.state {
-                let (from, values) = (gathered.indexed, &mut gathered.values);
-                indexes.values(from, key, object.value(), values, report);
-                gathered.indexed = indexes.len();
-            }
+            gathered.compute_values(key, indexes, report);
         }
     }
 }

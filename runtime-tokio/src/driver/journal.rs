@@ -364,7 +364,7 @@ impl Writer {
             mut has_failed,
             sync_every,
         } = self;
-        let mut timer = TokioTimer::new();
+        let mut timer = TokioTimer::default();
         let mut retry = Retry::up_to(RETRY_LIMIT);
         let mut sync_at: Option<Instant> = None;
         loop {
@@ -614,7 +614,7 @@ mod tests {
 
         // The files are opened again, and the list makes the journal complete.
         outbox.begin();
-        assert!(outbox.is_anew());
+        assert!(outbox.is_restarted());
         put(&mut outbox, 100);
         outbox.complete();
         outbox.reached(&ResourceVersion::<Key>::new("7"), true);

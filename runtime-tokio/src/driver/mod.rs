@@ -7,6 +7,7 @@ mod guard;
 pub(crate) mod journal;
 mod pool;
 mod sink;
+mod turn;
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -188,7 +189,7 @@ async fn run_sources<T: Transport, D>(
     inner.hook(METRICS, || inner.figures.begin());
     let decode = Arc::new(decode);
     // All sources share one clock, since the first source handles the resyncs of all of them.
-    let timer = TokioTimer::new();
+    let timer = TokioTimer::default();
     let mut audits = transports.audits.into_iter().flat_map(|audit| {
         let transports = audit.transports.into_iter();
         transports.map(move |transport| (audit.config, transport))
@@ -389,6 +390,7 @@ async fn run_source<T: Transport, D>(
         // Dropping the sink closes the writer's queue.
         let mut sink = sink;
         drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
+        drop(inner_of_sink.retired.close());
         let is_stopping = inner_of_sink.status.borrow().stopping;
         if may_leave && !is_stopping {
             sink.leave().await;

@@ -1,54 +1,35 @@
 //! Decoding on several threads. Batches are passed on as they fill, and return in order.
 
-use core::any::Any;
-use core::panic::AssertUnwindSafe;
-use core::time::Duration;
+mod jobs;
+
 use std::collections::VecDeque;
-use std::panic::{catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use informer_core::Decode;
 use informer_core::cache::SourceId;
 
 use crate::cache::shared::Inner;
 use crate::driver::batch::Batch;
+use crate::driver::pool::jobs::{Job, Queue};
 
-/// The bytes of JSON per job. A job takes several hundred microseconds or more, and little memory.
-const JOB_BYTES: usize = 64 << 10;
+/// The bytes per job. A job takes several hundred microseconds or more, and little memory.
+const JOB_BYTES: usize = 128 << 10;
 /// Records restored from a journal arrive faster than a thread wakes, so their jobs are larger.
 const JOURNAL_JOB_BYTES: usize = 1 << 20;
-/// How long a helper thread waits for another job. The next part of a list or journal usually arrives earlier, and
-/// waking a thread takes up to a tenth of a job's time.
-const LINGER: Duration = Duration::from_millis(2);
 /// The most helper threads. A list does not arrive faster than they can decode it.
 const MOST: usize = 8;
 
 /// The batches of one source that are being decoded. There are at most two more of them than helper threads.
 pub(crate) struct Pool<D: Decode> {
     decoder: Decoder<D>,
-    under_way: VecDeque<Arc<Job<D::Value>>>,
+    under_way: VecDeque<Arc<Job<Batch<D::Value>>>>,
     threads: usize,
     job_bytes: usize,
     /// The number of helper threads and the bytes per job while a journal is read.
     for_journal: (usize, usize),
     runtime: Option<tokio::runtime::Handle>,
-    helpers: Arc<Helpers<D::Value>>,
+    queue: Arc<Queue<Batch<D::Value>>>,
     spare: Vec<Batch<D::Value>>,
-}
-
-/// The state that the helper threads share.
-struct Helpers<V> {
-    desk: Mutex<Desk<V>>,
-    changed: Condvar,
-}
-
-struct Desk<V> {
-    jobs: VecDeque<Arc<Job<V>>>,
-    /// The number of helper threads.
-    helping: usize,
-    /// The number of helper threads that wait for a job.
-    idle: usize,
-    closed: bool,
 }
 
 /// Decodes batches, and reports objects that cannot be used.
@@ -56,20 +37,6 @@ pub(crate) struct Decoder<D: Decode> {
     pub(crate) inner: Arc<Inner<D::Value>>,
     pub(crate) decode: Arc<D>,
     pub(crate) source: SourceId,
-}
-
-struct Job<V> {
-    state: Mutex<Decoding<V>>,
-    changed: Condvar,
-}
-
-/// A batch is decoded by whoever takes it first: a helper thread, or the driver when it needs the batch.
-enum Decoding<V> {
-    Waiting(Batch<V>),
-    Taken,
-    Done(Batch<V>),
-    /// The decoder panicked. The driver resumes the panic.
-    Panicked(Box<dyn Any + Send>),
 }
 
 impl<D: Decode> Clone for Decoder<D> {
@@ -83,127 +50,20 @@ impl<D: Decode> Clone for Decoder<D> {
 }
 
 impl<D: Decode> Decoder<D> {
-    /// Decodes the remaining JSON, and computes the index values.
+    /// Decodes the remaining JSON, and computes the index values of its objects.
     pub(crate) fn run(&self, batch: &mut Batch<D::Value>) {
+        // The memory of old states serves for the new ones.
+        drop(self.inner.retired.take());
         let report = &mut |report: informer_core::Report<'_>| {
             self.inner.report_of(Some(self.source), &report);
         };
-        batch.decode(&*self.decode, report);
-        batch.compute_values(&self.inner.indexes(), report);
-    }
-}
-
-impl<V> Helpers<V> {
-    fn new() -> Self {
-        Self {
-            desk: Mutex::new(Desk {
-                jobs: VecDeque::new(),
-                helping: 0,
-                idle: 0,
-                closed: false,
-            }),
-            changed: Condvar::new(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Desk<V>> {
-        // Code under this lock cannot panic.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a job. Returns whether to start another helper thread, up to `most`.
-    fn push(&self, job: Arc<Job<V>>, most: usize) -> bool {
-        let mut desk = self.lock();
-        desk.jobs.push_back(job);
-        if desk.jobs.len() <= desk.idle {
-            self.changed.notify_one();
-            return false;
-        }
-        let wants_more = desk.helping < most;
-        desk.helping += usize::from(wants_more);
-        wants_more
-    }
-
-    /// Takes the next job; `None` if there is none for a while.
-    fn next(&self) -> Option<Arc<Job<V>>> {
-        let mut desk = self.lock();
-        loop {
-            if desk.closed {
-                break;
-            }
-            if let Some(job) = desk.jobs.pop_front() {
-                return Some(job);
-            }
-            desk.idle += 1;
-            let waited = self.changed.wait_timeout(desk, LINGER);
-            let (woken, why) = waited.unwrap_or_else(PoisonError::into_inner);
-            desk = woken;
-            desk.idle -= 1;
-            if why.timed_out() && desk.jobs.is_empty() {
-                break;
-            }
-        }
-        desk.helping -= 1;
-        None
-    }
-
-    fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
+        batch.decode(&*self.decode, &self.inner.indexes(), report);
     }
 }
 
 impl<D: Decode> Drop for Pool<D> {
     fn drop(&mut self) {
-        self.helpers.close();
-    }
-}
-
-impl<V> Job<V> {
-    fn lock(&self) -> MutexGuard<'_, Decoding<V>> {
-        // Code under this lock cannot panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does the job, unless it has been started.
-    fn help<D: Decode<Value = V>>(&self, decoder: &Decoder<D>) {
-        let mut state = self.lock();
-        let Decoding::Waiting(_) = *state else {
-            return;
-        };
-        let Decoding::Waiting(mut batch) = core::mem::replace(&mut *state, Decoding::Taken) else {
-            return;
-        };
-        drop(state);
-        let done = match catch_unwind(AssertUnwindSafe(|| decoder.run(&mut batch))) {
-            Ok(()) => Decoding::Done(batch),
-            Err(panic) => Decoding::Panicked(panic),
-        };
-        *self.lock() = done;
-        self.changed.notify_all();
-    }
-
-    /// Waits until the job is done.
-    fn finish(&self) -> Batch<V> {
-        let mut state = self.lock();
-        loop {
-            match core::mem::replace(&mut *state, Decoding::Taken) {
-                Decoding::Done(batch) => return batch,
-                Decoding::Panicked(panic) => {
-                    drop(state);
-                    resume_unwind(panic);
-                }
-                before @ (Decoding::Waiting(_) | Decoding::Taken) => *state = before,
-            }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        matches!(*self.lock(), Decoding::Done(_) | Decoding::Panicked(_))
+        self.queue.close();
     }
 }
 
@@ -236,7 +96,7 @@ where
             job_bytes: JOB_BYTES,
             for_journal: (for_journal, JOURNAL_JOB_BYTES),
             runtime,
-            helpers: Arc::new(Helpers::new()),
+            queue: Arc::new(Queue::new()),
             spare: Vec::new(),
         }
     }
@@ -268,18 +128,15 @@ where
 
     /// Passes on a batch.
     pub(crate) fn push(&mut self, batch: Batch<D::Value>) {
-        let job = Arc::new(Job {
-            state: Mutex::new(Decoding::Waiting(batch)),
-            changed: Condvar::new(),
-        });
+        let job = Arc::new(Job::new(batch));
         self.under_way.push_back(Arc::clone(&job));
         if let Some(runtime) = &self.runtime
-            && self.helpers.push(job, self.threads)
+            && self.queue.push(job, self.threads)
         {
-            let (decoder, helpers) = (self.decoder.clone(), Arc::clone(&self.helpers));
+            let (decoder, queue) = (self.decoder.clone(), Arc::clone(&self.queue));
             runtime.spawn_blocking(move || {
-                while let Some(job) = helpers.next() {
-                    job.help(&decoder);
+                while let Some(job) = queue.next() {
+                    job.help(|batch| decoder.run(batch));
                 }
             });
         }
@@ -297,12 +154,12 @@ where
     /// Returns the oldest batch, and decodes others until it is done.
     pub(crate) fn next(&mut self) -> Option<Batch<D::Value>> {
         let job = self.under_way.pop_front()?;
-        job.help(&self.decoder);
+        job.help(|batch| self.decoder.run(batch));
         for other in &self.under_way {
             if job.is_done() {
                 break;
             }
-            other.help(&self.decoder);
+            other.help(|batch| self.decoder.run(batch));
         }
         Some(job.finish())
     }

@@ -27,16 +27,21 @@ use crate::driver::allocator::give_back;
 use crate::driver::batch::{Batch, Item};
 use crate::driver::journal::{Outbox, moment, now};
 use crate::driver::pool::{Decoder, Pool};
+use crate::driver::turn::Turn;
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
+/// The number of events after a wait that the driver decodes by itself before it uses other threads.
+const FEW: usize = 8;
+/// The number of objects after which the driver drops the old states of its heap.
+const RETIRED: usize = 32;
 /// The bytes of JSON of lists, in all informers, after which returning memory to the system is worth it.
 const LARGE: usize = 1 << 20;
 /// The longest time to hold the lock, rounded up to whole steps.
 const HOLD: Duration = Duration::from_micros(200);
 /// The number of steps between two checks of the clock.
 const STEPS: u32 = 64;
-/// The most steps under one lock, whatever the clock says.
+/// The most steps under one lock, however little time they take.
 const MOST_STEPS: u32 = 16 * STEPS;
 
 /// Applies the frames of one source.
@@ -47,6 +52,9 @@ pub(crate) struct CacheSink<D: Decode> {
     batch: Batch<D::Value>,
     pool: Pool<D>,
     deadline: Option<Instant>,
+    turn: Turn,
+    /// The number of objects since the driver waited.
+    read: usize,
     stop: StopSignal,
     /// Repair requests of an audit.
     repairs: mpsc::Receiver<()>,
@@ -89,6 +97,8 @@ where
             batch: Batch::new(),
             pool,
             deadline: None,
+            turn: Turn::default(),
+            read: 0,
             stop,
             repairs,
             refill: false,
@@ -209,7 +219,10 @@ where
             self.listed = self.listed.saturating_add(frame.raw.bytes().len());
         }
         self.batch.persists = self.recorder.is_some();
-        if self.pool.has_threads() && frame.problem.is_none() {
+        // A few events need no other thread, so their bytes need not be copied.
+        let is_one_of_few = self.read < FEW && frame.change != Change::Listed;
+        self.read += 1;
+        if self.pool.has_threads() && frame.problem.is_none() && !is_one_of_few {
             self.batch.decode_later(frame);
         } else {
             let Decoder {
@@ -217,9 +230,12 @@ where
                 decode,
                 source,
             } = self.pool.decoder();
-            self.batch.decode_now(frame, &**decode, &mut |report| {
-                inner.report_of(Some(*source), &report);
-            });
+            if self.batch.items.len().is_multiple_of(RETIRED) {
+                drop(inner.retired.take());
+            }
+            let report = &mut |report: Report<'_>| inner.report_of(Some(*source), &report);
+            self.batch
+                .decode_now(frame, &**decode, &inner.indexes(), report);
         }
     }
 
@@ -247,6 +263,8 @@ where
     /// Passes on a batch that is large enough for another thread, and applies those that are done.
     fn proceed(&mut self) {
         if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
+            // The driver is busy, so that it will drop old states soon.
+            self.inner.retired.open();
             if self.batch.pending() > 0 {
                 let empty = self.pool.empty();
                 self.pool.push(core::mem::replace(&mut self.batch, empty));
@@ -268,6 +286,19 @@ where
         let mut batch = core::mem::replace(&mut self.batch, empty);
         self.pool.decoder().run(&mut batch);
         self.apply_one(batch, version);
+    }
+
+    /// Applies everything, and that this version is reached.
+    fn apply_reached(&mut self, version: &ResourceVersion<Key>) {
+        let reached = self
+            .inner
+            .cache()
+            .version(self.source)
+            .is_some_and(|reached| reached == version);
+        if !self.batch.items.is_empty() || self.pool.is_busy() || !reached {
+            self.apply(Some(version));
+        }
+        self.rest();
     }
 
     /// Applies a decoded batch, and begins the sweep or resync that follows from it.
@@ -299,7 +330,7 @@ where
     /// Continues a sweep or a resync for as long as the lock may be held. Then publishes the state of the cache after
     /// `deltas` more.
     fn walk(&mut self, deltas: usize) {
-        self.walking = !self.turn();
+        self.walking = !self.work();
         self.inner.wake();
         if !self.walking {
             let versions = core::mem::take(&mut self.versions);
@@ -426,7 +457,12 @@ where
         let discarded = (cache.take_discarded(), delivery.listeners.take_discarded());
         drop(delivery);
         drop(cache);
-        drop(discarded);
+        let ((mut replaced, unused), mut delivered) = discarded;
+        drop(unused);
+        for objects in [&mut replaced, &mut delivered] {
+            self.inner.retired.put(objects);
+            objects.clear();
+        }
         for (key, why) in refused {
             self.unusable += 1;
             inner.report(&Report::about(Phase::Cache, why.problem(key)));
@@ -438,7 +474,7 @@ where
     }
 
     /// Works for as long as the lock may be held. Returns whether everything is done.
-    fn turn(&self) -> bool {
+    fn work(&self) -> bool {
         let began = std::time::Instant::now();
         self.inner.locked(|cache, delivery| {
             for _ in 0..MOST_STEPS / STEPS {
@@ -489,23 +525,18 @@ where
     }
 
     fn flush(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
-        let reached = self
-            .inner
-            .cache()
-            .version(self.source)
-            .is_some_and(|reached| reached == version);
-        if !self.batch.items.is_empty() || self.pool.is_busy() || !reached {
-            self.apply(Some(version));
-        }
-        self.rest();
+        self.read = 0;
+        self.apply_reached(version);
+        drop(self.inner.retired.close());
     }
 
-    fn pause(&mut self, now: Instant, version: &ResourceVersion<Key>) {
+    fn pause(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
         // Batches that other threads decode are applied in order.
         if self.pool.has_threads() {
             self.proceed();
         } else {
-            self.flush(now, version);
+            self.inner.retired.open();
+            self.apply_reached(version);
         }
     }
 
@@ -530,10 +561,8 @@ where
         self.inner.activity(self.source, activity);
     }
 
-    fn end_turn(&mut self, cx: &mut Context<'_>) {
-        // A task that wakes itself is polled many times before tokio checks its timers, its sockets and the future of
-        // `block_on`. A task that yields is polled after them.
-        let _ = core::pin::pin!(tokio::task::yield_now()).poll(cx);
+    fn poll_turn(&mut self, cx: &mut Context<'_>, has_begun: bool) -> Poll<()> {
+        self.turn.poll(cx, has_begun)
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {

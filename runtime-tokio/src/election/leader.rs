@@ -113,7 +113,7 @@ pub struct Leadership {
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct State {
-    /// The time until which this replica is the leader, whatever happens.
+    /// The time until which this replica is certainly the leader.
     until: Option<Instant>,
     holder: Option<String>,
     has_ended: bool,
@@ -133,7 +133,7 @@ impl<C: LeaseClient> Election<C> {
         let elector = Elector::new(identity, config)?;
         let (state, state_seen) = watch::channel(State::default());
         let (resign, resign_seen) = watch::channel(false);
-        let timer = TokioTimer::new();
+        let timer = TokioTimer::default();
         let leadership = Leadership {
             state: state_seen,
             resign,

@@ -13,7 +13,7 @@ use super::leader::{Election, Leadership, LeaseClient, within};
 use crate::cache::entry::Key;
 use crate::timer::TokioTimer;
 
-/// Lists the Leases of all replicas, and removes those of replicas that are gone.
+/// Lists the Leases of all replicas, and removes those of replicas that have ended.
 ///
 /// ```
 /// use informer_tokio::election::{LeaseRecord, MembersClient};
@@ -36,7 +36,7 @@ pub trait MembersClient: Send + 'static {
     fn list(&mut self) -> impl Future<Output = Result<Vec<LeaseRecord>, Self::Error>> + Send;
 
     /// Deletes a Lease that the last list returned, provided that it still has the uid and the resourceVersion that it
-    /// had there. A Lease that has changed or is gone is not an error. It is called for Leases that nobody has renewed
+    /// had there. A Lease that has changed or does not exist is not an error. It is called for Leases that were not renewed
     /// for four lease durations. By default nothing is deleted.
     fn remove(
         &mut self,
@@ -109,7 +109,7 @@ impl Replica {
         let members = Arc::new(Mutex::new(Members::new(identity.clone(), config)?));
         let (leadership, election) = Election::new(lease, identity, config)?;
         let (view, view_seen) = watch::channel(View::default());
-        let timer = TokioTimer::new();
+        let timer = TokioTimer::default();
         let replica = Self {
             members: Arc::clone(&members),
             view: view_seen,
@@ -232,7 +232,7 @@ impl Shared {
         }
     }
 
-    /// Removes the Leases of replicas that are gone.
+    /// Removes the Leases of replicas that have ended.
     async fn remove_gone<M: MembersClient>(&self, client: &mut M, leases: &[LeaseRecord]) {
         let is_gone = |members: &Members, lease: &LeaseRecord| {
             let mut gone = members.gone(self.timer.now());
@@ -245,7 +245,7 @@ impl Shared {
             match client.remove(lease).await {
                 Ok(()) => tracing::info!(
                     holder = lease.holder,
-                    "removed the Lease of a replica that is gone"
+                    "removed the Lease of a replica that has ended"
                 ),
                 // Without the right to delete them, the Leases stay, which does no harm.
                 Err(error) => {

@@ -72,9 +72,12 @@ pub struct FactoryBuilder {
 impl FactoryBuilder {
     settings_methods!();
 
-    /// Calls `hear` with every report of every informer, and with the informer's name.
-    pub fn on_report(mut self, hear: impl Fn(&str, &Report<'_>) + Send + Sync + 'static) -> Self {
-        self.on_report = Some(Arc::new(hear));
+    /// Calls `callback` with every report of every informer, and with the informer's name.
+    pub fn on_report(
+        mut self,
+        callback: impl Fn(&str, &Report<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_report = Some(Arc::new(callback));
         self
     }
 

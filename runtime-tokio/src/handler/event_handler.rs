@@ -28,6 +28,11 @@ use crate::cache::entry::Entry;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler of objects stored as `{F}`",
+    label = "does not implement `EventHandler<{F}>`",
+    note = "pass `Handlers::new().on_add(|object, is_in_initial_list| ..)`, or a type that implements `EventHandler<{F}>`"
+)]
 pub trait EventHandler<F: Form>: Send + 'static {
     /// Called when an object was added.
     fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
@@ -69,6 +74,11 @@ pub trait EventHandler<F: Form>: Send + 'static {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an async handler of objects stored as `{F}`",
+    label = "does not implement `AsyncEventHandler<{F}>`",
+    note = "pass `AsyncHandlers::new().on_add(async |object, is_in_initial_list| ..)`, or a type that implements `AsyncEventHandler<{F}>`"
+)]
 pub trait AsyncEventHandler<F: Form>: Send + 'static {
     /// Called when an object was added.
     fn on_add(

@@ -1,6 +1,8 @@
 //! Registered handlers: their handles, and the loops that call them.
 
 use core::fmt;
+use core::future::poll_fn;
+use core::task::Poll;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_core::{
@@ -13,6 +15,7 @@ use tokio::sync::watch;
 use super::event::{Event, Logged, of_logged};
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use super::options::HandlerOptions;
+use crate::cache::entry::Shared as Object;
 use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
 use crate::cache::shared::{Inner, METRICS};
@@ -218,6 +221,23 @@ impl<F: Form<Stored: Send + Sync>, H: AsyncEventHandler<F>> Call<F> for Awaited<
     }
 }
 
+/// The turns after which a busy handler yields to the timers and sockets of its thread as well. The driver does so after fewer
+/// events, so that a fast handler on its thread keeps up with it.
+const TURNS: u8 = 4;
+
+/// Yields to the tasks that are ready.
+async fn after_ready_tasks() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if core::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// A handler's loop.
 struct Running<F: Form> {
     inner: Arc<Inner<F::Stored>>,
@@ -239,15 +259,21 @@ impl Drop for LeaveOnDrop {
 
 impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
     async fn run(mut self, mut handler: impl Call<F>) {
+        let mut turns = (0..TURNS).rev().cycle();
         while self.take().await {
             let mut batch = Batch::new(&self.inner, &self.listener, &mut self.events);
             while let Some(event) = batch.next() {
                 let called = handler.call(&event).await;
                 after(&self.inner, &self.listener, &self.progress, &event, called);
+                batch.retire(event);
             }
             drop(batch);
             // A handler that is always busy must yield to other tasks.
-            tokio::task::yield_now().await;
+            if turns.next() == Some(0) {
+                tokio::task::yield_now().await;
+            } else {
+                after_ready_tasks().await;
+            }
         }
     }
 
@@ -260,6 +286,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
                 while let Some(event) = batch.next() {
                     let called = catch(|| deliver(&mut handler, &event));
                     after(&self.inner, &self.listener, &self.progress, &event, called);
+                    batch.retire(event);
                 }
                 drop(batch);
                 (self, handler)
@@ -277,7 +304,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
             self.progress.send_modify(|progress| progress.began = true);
         }
         let (inner, id, events) = (&self.inner, self.id, &mut self.events);
-        let more = core::future::poll_fn(|cx| inner.poll_take(cx, id, events)).await;
+        let more = poll_fn(|cx| inner.poll_take(cx, id, events)).await;
         self.listener.take(self.events.len());
         more
     }
@@ -290,6 +317,8 @@ struct Batch<'a, F: Form> {
     events: std::vec::Drain<'a, Logged<F>>,
     calls: u64,
     panics_before: u64,
+    /// Objects that nobody has any more.
+    retired: Vec<Object<F::Stored>>,
 }
 
 impl<'a, F: Form> Batch<'a, F> {
@@ -303,6 +332,7 @@ impl<'a, F: Form> Batch<'a, F> {
             listener,
             events: events.drain(..),
             calls: 0,
+            retired: Vec::new(),
             panics_before: listener.panics(),
         }
     }
@@ -319,6 +349,18 @@ impl<'a, F: Form> Batch<'a, F> {
     }
 }
 
+impl<F: Form> Batch<'_, F> {
+    /// Leaves the old states to the threads that decoded them.
+    fn retire(&mut self, event: Event<F>) {
+        event.map(|entry| {
+            let object = entry.into_object();
+            if object.is_last() {
+                self.retired.push(object);
+            }
+        });
+    }
+}
+
 impl<F: Form> Drop for Batch<'_, F> {
     fn drop(&mut self) {
         // A call that is still running was cut: it was awaiting when the time to stop was over.
@@ -328,6 +370,7 @@ impl<F: Form> Drop for Batch<'_, F> {
         let panics = self.listener.panics() - self.panics_before;
         let (inner, name) = (self.inner, &self.listener.name);
         let left = self.events.len();
+        inner.retired.put(&mut self.retired);
         inner.hook(METRICS, || {
             inner.figures.handled(name, self.calls, panics, left);
         });

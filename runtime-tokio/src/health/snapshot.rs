@@ -165,7 +165,7 @@ impl fmt::Display for State {
 pub struct Trouble {
     /// The class, a word that is stable across versions; see [`Report::class`](crate::health::Report::class).
     pub class: &'static str,
-    /// The phase: `list`, `watch`, `streaming list`, `cache` or `handler`.
+    /// The phase: `list`, `watch`, `streaming list`, `cache`, `handler`, `audit`, `journal` or `driver`.
     pub phase: &'static str,
     /// The message, on one line.
     pub message: String,

@@ -404,15 +404,15 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         self
     }
 
-    /// Calls `hear` with every report: failures, skipped objects, and the next attempts.
-    pub fn on_report(mut self, hear: impl Fn(&Report<'_>) + Send + Sync + 'static) -> Self {
-        self.on_report = Some(Arc::new(hear));
+    /// Calls `callback` with every report: failures, skipped objects, and the next attempts.
+    pub fn on_report(mut self, callback: impl Fn(&Report<'_>) + Send + Sync + 'static) -> Self {
+        self.on_report = Some(Arc::new(callback));
         self
     }
 
-    /// Calls `hear` with every resourceVersion that the cache has reached, including bookmarks.
-    pub fn on_version(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_version = Some(Arc::new(hear));
+    /// Calls `callback` with every resourceVersion that the cache has reached, including bookmarks.
+    pub fn on_version(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_version = Some(Arc::new(callback));
         self
     }
 

@@ -261,7 +261,8 @@ impl<F: Form> Informer<F> {
         self.inner.stop();
     }
 
-    /// Waits until the driver has ended and every handler has received the pending notifications.
+    /// Waits until the driver has ended, such as after [`stop`](Self::stop), and every handler has received the pending
+    /// notifications.
     ///
     /// All calls of handlers have then returned or panicked, which is reported. The wait takes at most the time of
     /// [`Builder::drain`](crate::informer::Builder::drain) after the stop. A handler that is slower is dropped, and its
@@ -273,13 +274,6 @@ impl<F: Form> Informer<F> {
     /// driver's future was dropped, handlers end without the pending notifications, which is reported.
     ///
     /// A handler must not await this itself: it would wait for its own end until the time of `drain` is over.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
-    /// pods.stop();
-    /// pods.ended().await;
-    /// # }
-    /// ```
     pub async fn ended(&self) {
         let mut status = self.inner.status.subscribe();
         // The sender is in `inner`, so only a change of the status ends this wait.

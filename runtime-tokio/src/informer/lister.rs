@@ -126,9 +126,6 @@ impl<F: Form> Lister<F> {
 
 /// Selects outside of the lock.
 fn matching<F: Form>(mut entries: Vec<Entry<F>>, selector: &LabelSelector) -> Vec<Entry<F>> {
-    if selector.is_nothing() {
-        return Vec::new();
-    }
     if !selector.is_everything() {
         entries.retain(|entry| selector.matches(entry));
     }

@@ -2,6 +2,7 @@
 
 mod codecs;
 mod dictionary;
+mod latest;
 mod object;
 mod recent;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use informer_core::decode::packing::{Samples, Training};
 use informer_core::{Decode, Raw, RawObject, decode::Accept, json::Prune};
 use zstd::zstd_safe::{self, CCtx, CDict, DDict};
 
+use self::latest::LATEST;
 pub use self::object::Packed;
 use self::recent::Recent;
 use crate::packed::codecs::Codecs;
@@ -29,8 +31,9 @@ const KEPT_BYTES: usize = 128 << 10;
 /// it was compressed with, which lives as long as its objects. Objects before the first dictionary are compressed
 /// without one.
 ///
-/// Decompressing an object takes microseconds, and each read does it again; see [`Packed`]. For frequent lookups an
-/// index is faster. A clone uses the same dictionary and the same decoded objects.
+/// Decompressing an object takes microseconds, and each read does it again; see [`Packed`]. The bytes of the latest
+/// objects, half a megabyte in a program, are kept for index functions and handlers. For frequent lookups an index is
+/// faster. A clone uses the same dictionary and the same decoded objects.
 ///
 /// ```
 /// use informer_tokio::Raw;
@@ -185,6 +188,7 @@ static PRESSES: Codecs<Press> = Codecs::new(|| Press {
 pub(crate) fn settle() {
     PRESSES.clear();
     object::settle();
+    LATEST.clear();
 }
 
 impl<F: OnDemand> Packer<F> {
@@ -279,7 +283,7 @@ impl<F: OnDemand> Codec<F> {
             *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = next;
             training().made();
         }
-        Ok(Packed::new(shelf, json.len(), packed))
+        Ok(Packed::new(shelf, json, packed))
     }
 }
 

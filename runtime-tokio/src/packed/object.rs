@@ -11,7 +11,8 @@ use informer_core::{Form, Raw};
 use zstd::zstd_safe::DCtx;
 
 use super::codecs::Codecs;
-use super::{KEPT_BYTES, PackError, Packer, Shelf};
+use super::latest::LATEST;
+use super::{KEPT_BYTES, PackError, Packer, Shelf, recent};
 use crate::informer::Kind;
 
 /// A compressed object that is decoded when it is read: `Packed<Pod>`, `Packed<Proto<T>>`, or `Packed<Raw>` for the
@@ -64,12 +65,12 @@ pub struct Packed<F: OnDemand = Raw> {
 /// A decompressor with its buffer.
 struct Opener {
     context: DCtx<'static>,
-    json: Vec<u8>,
+    whole: Vec<u8>,
 }
 
 static OPENERS: Codecs<Opener> = Codecs::new(|| Opener {
     context: DCtx::create(),
-    json: Vec::new(),
+    whole: Vec::new(),
 });
 
 /// Drops idle decompressors.
@@ -78,11 +79,13 @@ pub(super) fn settle() {
 }
 
 impl<F: OnDemand> Packed<F> {
-    pub(super) fn new(shelf: Arc<Shelf<F>>, len: usize, packed: &[u8]) -> Self {
+    pub(super) fn new(shelf: Arc<Shelf<F>>, whole: &[u8], packed: &[u8]) -> Self {
+        let number = recent::number();
+        LATEST.put(number, whole);
         Self {
-            number: shelf.recent.number(),
+            number,
             shelf,
-            len,
+            len: whole.len(),
             packed: packed.into(),
         }
     }
@@ -106,25 +109,31 @@ impl<F: OnDemand> Packed<F> {
         self.read(Raw::new)
     }
 
-    /// Calls `read` with the object as received, in JSON or protobuf, which is decompressed into a reused buffer.
+    /// Calls `read` with the object as received, in JSON or protobuf. It is decompressed into a reused buffer, unless it
+    /// is one of the latest objects, whose bytes are kept.
     ///
     /// # Errors
     /// Fails if the compressed data is damaged.
     pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
+        if let Some(whole) = LATEST.get(self.number) {
+            return Ok(read(&whole));
+        }
         // `read` may decompress another object with another codec.
         OPENERS.lend(|opener| {
-            let Opener { context, json } = opener;
-            json.clear();
-            json.reserve(self.len);
+            let Opener { context, whole } = opener;
+            whole.clear();
+            whole.reserve(self.len);
             match &self.shelf.dictionary {
                 Some(dictionary) => {
-                    context.decompress_using_ddict(json, &self.packed, &dictionary.unpack)
+                    context.decompress_using_ddict(whole, &self.packed, &dictionary.unpack)
                 }
-                None => context.decompress(json, &self.packed),
+                None => context.decompress(whole, &self.packed),
             }
             .map_err(PackError::of)?;
-            let result = read(json);
-            json.shrink_to(KEPT_BYTES);
+            let result = read(whole);
+            if whole.capacity() > KEPT_BYTES {
+                *whole = Vec::new();
+            }
             Ok(result)
         })
     }

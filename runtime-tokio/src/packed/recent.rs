@@ -13,29 +13,28 @@ const MOST: usize = 2 * TAKE;
 /// The objects that were decoded last, by their numbers. The least recently used one goes first.
 pub(super) struct Recent<T> {
     most: AtomicUsize,
-    next: AtomicU64,
     slots: Mutex<VecDeque<(u64, Arc<Slot<T>>)>>,
 }
 
 /// An object that is being decoded, or has been. Other readers of the object wait for the first.
 type Slot<T> = Mutex<Option<Arc<T>>>;
 
+/// Returns the number of another object.
+pub(super) fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl<T> Recent<T> {
     pub(super) const fn new() -> Self {
         Self {
             most: AtomicUsize::new(MOST),
-            next: AtomicU64::new(0),
             slots: Mutex::new(VecDeque::new()),
         }
     }
 
     pub(super) fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
-    }
-
-    /// Returns the number of another object.
-    pub(super) fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns an object by its number, decoded by `decode` if it is not here. Failures are not stored.

@@ -65,7 +65,7 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
         out,
         "runs",
         format_args!(
-            "{} succeeded, {} failed, {} panicked, {} were cut",
+            "{} succeeded, {} failed, {} panicked, {} cut",
             metrics.succeeded, metrics.failed, metrics.panicked, metrics.cut
         ),
     )?;
@@ -226,7 +226,7 @@ fn handlers(out: &mut String, health: &Health) -> fmt::Result {
         return Ok(());
     }
     out.write_str(
-        "<table><tr><th>handler</th><th>synced</th><th>waiting</th><th>behind</th><th>merged</th>\
+        "<table><tr><th>handler</th><th>synced</th><th>pending</th><th>behind</th><th>merged</th>\
          <th>calls</th><th>panics</th></tr>\n",
     )?;
     for handler in &health.handlers {

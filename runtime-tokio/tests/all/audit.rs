@@ -1,36 +1,22 @@
 //! Drift caused by a faulty server, on paused time: it stays without an audit, and is repaired with one.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Form, RawObject};
-use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
+use informer_mock::{FakeServer, Fault, MockTransport, TokioClock, Verb, json};
 use informer_tokio::decode::{Decode, Decoder};
 use informer_tokio::informer::{AuditConfig, Builder, Initial};
-use informer_tokio::{Entry, Handlers, Informer, Raw, Resource};
+use informer_tokio::{Entry, Handlers, Informer, Raw};
 use serde_json::Value;
 use tokio::time::sleep;
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+use crate::support::{Known, Numbers, PODS, Server, held, pod, server_of, truth};
+
 const PERIOD: Duration = Duration::from_secs(3600);
 
-type Server = Mock<FakeServer, TokioClock>;
 type Reports = Arc<Mutex<Vec<String>>>;
-type Known = BTreeMap<String, String>;
-
-fn server(count: usize) -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    for number in 0..count {
-        mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
-    }
-    mock
-}
-
-fn pod(name: &str, round: u64) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
-}
 
 fn builder<F: Form, D: Decode<Value = F::Stored>>(
     mock: &Server,
@@ -45,26 +31,6 @@ fn builder<F: Form, D: Decode<Value = F::Stored>>(
                 reports.lock().unwrap().push(report.to_string());
             }
         })
-}
-
-fn truth(mock: &Server) -> Known {
-    mock.with(|server| {
-        let objects = server.objects("pods");
-        objects
-            .map(|object| (object.key(), object.version().to_string()))
-            .collect()
-    })
-}
-
-fn held<F: Form>(pods: &Informer<F>) -> Known {
-    let entries = pods.lister().list();
-    let text = |entry: &Entry<F>| {
-        (
-            entry.key().to_string(),
-            entry.resource_version().to_string(),
-        )
-    };
-    entries.iter().map(text).collect()
 }
 
 /// A handler that records the objects it was notified of.
@@ -94,7 +60,7 @@ fn listen(pods: &Informer<Raw>) -> Arc<Mutex<Known>> {
 /// causes a relist.
 #[tokio::test(start_paused = true)]
 async fn without_an_audit_a_lost_deletion_stays() {
-    let mock = server(3);
+    let mock = server_of(3);
     let reports = Reports::default();
     let pods = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports).spawn();
     pods.synced().await.unwrap();
@@ -111,7 +77,7 @@ async fn without_an_audit_a_lost_deletion_stays() {
 async fn with_an_audit_it_is_gone_within_a_period() {
     for initial in [Initial::List, Initial::Stream] {
         for when in 0..8 {
-            let mock = server(3);
+            let mock = server_of(3);
             let reports = Reports::default();
             let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
                 .initial(initial)
@@ -153,7 +119,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
 /// A watch that loses events: additions, changes and deletions are all repaired.
 #[tokio::test(start_paused = true)]
 async fn lost_events_of_every_kind_are_repaired() {
-    let mock = server(5);
+    let mock = server_of(5);
     let lost = Fault::nothing().drop_event(1).drop_event(2).drop_event(3);
     mock.with(|server| server.inject(lost.on(Verb::Watch)));
     let reports = Reports::default();
@@ -195,7 +161,7 @@ async fn a_list_that_was_cut_never_counts() {
         Fault::stall(),
         Fault::status(500, "no"),
     ] {
-        let mock = server(12);
+        let mock = server_of(12);
         let reports = Reports::default();
         let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
             .initial(Initial::List)
@@ -236,7 +202,7 @@ async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
         type Stored = Self;
         type Decoder = ();
     }
-    let mock = server(3);
+    let mock = server_of(3);
     let decode = |raw: &RawObject<'_>| match raw.name().eq_str("p1") {
         true => Err("no"),
         false => Ok(Kept),
@@ -267,7 +233,7 @@ async fn what_is_stale_is_audited_as_well() {
         type Stored = Self;
         type Decoder = ();
     }
-    let mock = server(4);
+    let mock = server_of(4);
     let decode = |raw: &RawObject<'_>| {
         let pod: Value = serde_json::from_slice(raw.json()).unwrap();
         if pod["spec"]["round"] == 7 {
@@ -302,7 +268,7 @@ async fn what_is_stale_is_audited_as_well() {
 /// Each source of a cache is audited separately.
 #[tokio::test(start_paused = true)]
 async fn every_source_is_audited() {
-    let mock = server(3);
+    let mock = server_of(3);
     let in_staging = |name: &str| json!({ "metadata": { "name": name, "namespace": "staging" } });
     mock.create("pods", in_staging("s1")).unwrap();
     mock.create("pods", in_staging("s2")).unwrap();
@@ -323,26 +289,13 @@ async fn every_source_is_audited() {
     assert_eq!(reports.lock().unwrap().len(), 4);
 }
 
-/// A small pseudorandom generator, the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// Random changes, cuts, slow watches and lost histories, without permanent losses: no audit takes a lag for drift. If
 /// the server also loses objects, the cache is correct in the end.
 #[tokio::test(start_paused = true)]
 async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
     for seed in 0..40 {
         let loses = seed % 2 == 1;
-        let mock = server(20);
+        let mock = server_of(20);
         let reports = Reports::default();
         let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
             .seed(seed)

@@ -1,5 +1,4 @@
 //! Controllers on paused time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod failures;
 mod order;
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Decode, Form, queue::Exponential};
-use informer_mock::{DeleteAnswer, FakeServer, Fault, Mock, TokioClock, Verb, Write, json};
+use informer_mock::{DeleteAnswer, FakeServer, Fault, Verb, Write, json};
 use informer_tokio::controller::{
     Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Stopped, Task,
 };
@@ -20,27 +19,21 @@ use informer_tokio::{Informer, Key, Meta, Raw, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::support::{PODS, Server, secs, server, truth_of};
+
 const SETS: Resource<'static> = Resource::new("apps", "v1", "replicasets").kind("ReplicaSet");
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 
-type Server = Mock<FakeServer, TokioClock>;
 type Log = Arc<Mutex<Vec<(String, u64)>>>;
-
-fn server() -> Server {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
 
 fn informer_of<F>(mock: &Server, resource: Resource<'_>) -> Informer<F>
 where
     F: Form<Stored: Send + Sync>,
     F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
-    let (informer, driver) = Informer::<F>::builder_for(&mock.transport(), resource)
+    Informer::<F>::builder_for(&mock.transport(), resource)
         .initial(Initial::List)
         .seed(1)
-        .build();
-    tokio::spawn(driver.run());
-    informer
+        .spawn()
 }
 
 fn informer(mock: &Server, resource: Resource<'_>) -> Informer<Raw> {
@@ -60,10 +53,6 @@ fn pod(name: &str, owners: &[(&str, &str, bool)]) -> Value {
         })
         .collect();
     json!({ "metadata": { "name": name, "namespace": "prod", "ownerReferences": owners } })
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
 }
 
 async fn settle() {
@@ -159,12 +148,7 @@ async fn each_key_is_reconciled_by_one_at_a_time() {
     mock.delete("replicasets.apps", "prod", "s7").unwrap();
     sleep(secs(20)).await;
     assert_eq!(most.load(Ordering::Relaxed), 4);
-    let truth: BTreeMap<String, String> = mock.with(|server| {
-        let objects = server.objects("replicasets.apps");
-        objects
-            .map(|object| (object.key(), object.version().to_string()))
-            .collect()
-    });
+    let truth = truth_of(&mock, "replicasets.apps");
     let mut seen = seen.lock().unwrap().clone();
     assert_eq!(seen.remove("prod/s7").as_deref(), Some(""), "it is gone");
     assert_eq!(seen, truth);

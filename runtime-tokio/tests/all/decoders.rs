@@ -1,5 +1,5 @@
 //! Large lists are decoded on several threads: in order, with reports, and a panic affects one object.
-#![allow(clippy::unwrap_used, clippy::unwrap_in_result, reason = "a test may")]
+#![allow(clippy::unwrap_in_result, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

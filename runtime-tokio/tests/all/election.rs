@@ -1,110 +1,38 @@
 //! Elections among replicas, on paused time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::controller::{Controller, ControllerHandle, Next};
-use informer_tokio::election::{
-    Election, ElectionConfig, Leadership, LeaseClient, LeaseRecord, Written,
-};
-use informer_tokio::{Informer, Raw, Resource};
+use informer_tokio::election::{Election, ElectionConfig, Leadership};
+use informer_tokio::{Informer, Raw};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// The Lease, and the state of the network.
-#[derive(Clone, Default)]
-struct Api(Arc<Mutex<State>>);
+use crate::support::{Access, Leases, PODS, Server, secs, server_of};
 
-#[derive(Default)]
-struct State {
-    lease: Option<(LeaseRecord, u64)>,
-    version: u64,
-    /// The replica with this name gets no responses.
-    cut_off: Option<&'static str>,
-}
+const LEASE: &str = "lease";
 
-struct Client {
-    api: Api,
-    name: &'static str,
-}
-
-impl Client {
-    async fn reach(&self) -> Result<(), String> {
-        sleep(Duration::from_millis(20)).await;
-        match self.api.0.lock().unwrap().cut_off {
-            Some(name) if name == self.name => {}
-            _ => return Ok(()),
-        }
-        core::future::pending().await
-    }
-
-    fn write(&self, record: &LeaseRecord, expected: Option<&str>) -> Written {
-        let mut state = self.api.0.lock().unwrap();
-        let version = state.lease.as_ref().map(|(_, version)| version.to_string());
-        if version.as_deref() != expected {
-            return Written::Conflict;
-        }
-        state.version += 1;
-        let record = LeaseRecord {
-            renewed: state.version.to_string(),
-            ..record.clone()
-        };
-        state.lease = Some((record, state.version));
-        Written::Done(state.version.to_string())
-    }
-}
-
-impl LeaseClient for Client {
-    type Error = String;
-
-    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, String> {
-        self.reach().await?;
-        let lease = self.api.0.lock().unwrap().lease.clone();
-        Ok(lease.map(|(record, version)| (record, version.to_string())))
-    }
-
-    async fn create(&mut self, record: &LeaseRecord) -> Result<Written, String> {
-        self.reach().await?;
-        Ok(self.write(record, None))
-    }
-
-    async fn update(
-        &mut self,
-        record: &LeaseRecord,
-        resource_version: &str,
-        _: bool,
-    ) -> Result<Written, String> {
-        self.reach().await?;
-        Ok(self.write(record, Some(resource_version)))
-    }
-}
-
-fn join(api: &Api, name: &'static str) -> (Leadership, JoinHandle<()>) {
-    let client = Client {
-        api: api.clone(),
-        name,
-    };
-    let (leadership, election) = Election::new(client, name, ElectionConfig::default()).unwrap();
+fn join(leases: &Leases, name: &str) -> (Leadership, JoinHandle<()>) {
+    let (leadership, election) = elect(leases, name);
     (leadership, tokio::spawn(election.run()))
 }
 
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+fn elect(leases: &Leases, name: &str) -> (Leadership, Election<Access>) {
+    Election::new(leases.access(LEASE, name), name, ElectionConfig::default()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_leads_and_the_next_follows_when_it_is_cut_off() {
-    let api = Api::default();
-    let (a, _a) = join(&api, "a");
+    let leases = Leases::default();
+    let (a, _a) = join(&leases, "a");
     assert!(a.acquired().await);
-    let (b, _b) = join(&api, "b");
+    let (b, _b) = join(&leases, "b");
     sleep(secs(60)).await;
     assert!(a.is_leader() && !b.is_leader());
     assert_eq!(b.holder().as_deref(), Some("a"));
 
-    api.0.lock().unwrap().cut_off = Some("a");
+    leases.cut_off("a");
     let worked = a.while_leading(sleep(secs(3600))).await;
     assert!(worked.is_none() && !a.is_leader());
     assert!(
@@ -116,7 +44,7 @@ async fn one_leads_and_the_next_follows_when_it_is_cut_off() {
     assert_eq!(b.while_leading(async { 7 }).await, Some(7));
 
     // Its writes in the meantime are not trusted, and it sees another holder.
-    api.0.lock().unwrap().cut_off = None;
+    leases.reconnect("a");
     sleep(secs(60)).await;
     assert!(b.is_leader() && !a.is_leader());
     assert_eq!(a.holder().as_deref(), Some("b"));
@@ -125,10 +53,10 @@ async fn one_leads_and_the_next_follows_when_it_is_cut_off() {
 
 #[tokio::test(start_paused = true)]
 async fn who_resigns_makes_room_at_once() {
-    let api = Api::default();
-    let (a, a_runs) = join(&api, "a");
+    let leases = Leases::default();
+    let (a, a_runs) = join(&leases, "a");
     assert!(a.acquired().await);
-    let (b, _b) = join(&api, "b");
+    let (b, _b) = join(&leases, "b");
     sleep(secs(5)).await;
     let losing = a.lost();
     let ((), ()) = tokio::join!(losing, a.resign());
@@ -137,17 +65,17 @@ async fn who_resigns_makes_room_at_once() {
     timeout(secs(3), b.acquired()).await.unwrap();
     assert!(b.is_leader());
     // It also leaves when all handles were dropped.
-    let (c, _c) = join(&api, "c");
+    let (c, _c) = join(&leases, "c");
     drop(b);
     timeout(secs(5), c.acquired()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_killed_leads_until_its_time_is_over_and_no_longer() {
-    let api = Api::default();
-    let (a, a_runs) = join(&api, "a");
+    let leases = Leases::default();
+    let (a, a_runs) = join(&leases, "a");
     assert!(a.acquired().await);
-    let (b, _b) = join(&api, "b");
+    let (b, _b) = join(&leases, "b");
     sleep(secs(5)).await;
     a_runs.abort();
     let start = tokio::time::Instant::now();
@@ -160,35 +88,26 @@ async fn what_is_killed_leads_until_its_time_is_over_and_no_longer() {
 
 /// Controllers that write to a server, of which only the leader may.
 struct Team {
-    api: Api,
-    mock: Mock<FakeServer, TokioClock>,
+    leases: Leases,
+    mock: Server,
     /// The runs that have begun and ended, by replica.
     runs: Arc<Mutex<Vec<(&'static str, &'static str)>>>,
 }
 
 impl Team {
     fn new() -> Self {
-        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-        let pod = json!({ "metadata": { "namespace": "prod", "name": "web" } });
-        mock.create("pods", pod).unwrap();
         Self {
-            api: Api::default(),
-            mock,
+            leases: Leases::default(),
+            mock: server_of(1),
             runs: Arc::default(),
         }
     }
 
     /// Starts a controller whose runs take three seconds, after which the key is requeued.
     fn start(&self, name: &'static str) -> (ControllerHandle, Leadership, JoinHandle<()>) {
-        let client = Client {
-            api: self.api.clone(),
-            name,
-        };
-        let (leadership, election) =
-            Election::new(client, name, ElectionConfig::default()).unwrap();
+        let (leadership, election) = elect(&self.leases, name);
         let transport = self.mock.transport();
-        let pods = Resource::new("", "v1", "pods");
-        let controller = Controller::new(Informer::<Raw>::builder_for(&transport, pods))
+        let controller = Controller::new(Informer::<Raw>::builder_for(&transport, PODS))
             .elected((leadership.clone(), election));
         let (handle, runs) = (controller.handle(), Arc::clone(&self.runs));
         let running = controller.run(move |_| {
@@ -207,8 +126,7 @@ impl Team {
     }
 
     fn holder(&self) -> Option<String> {
-        let state = self.api.0.lock().unwrap();
-        state.lease.as_ref().map(|(lease, _)| lease.holder.clone())
+        self.leases.holder(LEASE)
     }
 
     fn runs(&self) -> Vec<(&'static str, &'static str)> {
@@ -273,7 +191,7 @@ async fn a_controller_that_loses_the_lease_waits_for_it() {
     sleep(secs(2)).await;
     let (b, _, b_runs) = team.start("b");
     sleep(secs(5)).await;
-    team.api.0.lock().unwrap().cut_off = Some("a");
+    team.leases.cut_off("a");
     sleep(secs(30)).await;
     let runs = team.runs();
     let first = runs.iter().position(|run| *run == ("b", "begins")).unwrap();
@@ -281,7 +199,7 @@ async fn a_controller_that_loses_the_lease_waits_for_it() {
     assert!(runs[first..].iter().all(|(name, _)| *name == "b"));
     assert!(a.metrics().cut > 0 && !leads.is_leader());
 
-    team.api.0.lock().unwrap().cut_off = None;
+    team.leases.reconnect("a");
     b.stop();
     b_runs.await.unwrap();
     team.runs();

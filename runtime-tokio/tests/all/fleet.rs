@@ -1,11 +1,10 @@
 //! Informers whose namespaces and clusters join and leave at run time, on paused time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
+use informer_mock::{FakeServer, Fault, json};
 use informer_tokio::controller::{Controller, Task};
 use informer_tokio::factory::Factory;
 use informer_tokio::handler::HandlerOptions;
@@ -13,11 +12,7 @@ use informer_tokio::transport::BoxTransport;
 use informer_tokio::{Event, Handlers, Informer, Raw, Subscription, boxed};
 use tokio::time::{sleep, timeout};
 
-type Server = Mock<FakeServer, TokioClock>;
-
-fn server() -> Server {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
+use crate::support::{Server, held, server};
 
 fn transport(mock: &Server) -> BoxTransport {
     boxed!(mock.transport())
@@ -35,13 +30,7 @@ fn namespace(mock: &Server, name: &str, team: &str) {
 }
 
 fn keys(informer: &Informer<Raw>) -> Vec<String> {
-    let entries = informer.lister().list();
-    let mut keys: Vec<_> = entries
-        .iter()
-        .map(|entry| entry.key().to_string())
-        .collect();
-    keys.sort();
-    keys
+    held(informer).into_keys().collect()
 }
 
 /// Returns the events that have arrived.

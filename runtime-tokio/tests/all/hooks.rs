@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::FutureExt as _;
-use informer_core::{Resource, decode::Accept};
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_core::decode::Accept;
+use informer_mock::{Fault, Verb, json};
 use informer_tokio::decode::{Decode, Decoder, RawObject};
 use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
 use informer_tokio::health::Report;
@@ -14,11 +14,7 @@ use informer_tokio::transport::{Get, Head, Transport};
 use informer_tokio::{Entry, Event, Handlers, Informer, Raw, Subscription};
 use tokio::time::sleep;
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-fn mock() -> Mock<FakeServer, TokioClock> {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
+use crate::support::{PODS, server};
 
 fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
@@ -28,7 +24,7 @@ fn pod(name: &str) -> serde_json::Value {
 /// thread sometimes does.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_notified_of_synced_sees_the_version() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("web")).unwrap();
     type Reader = (Informer<Raw>, Mutex<Subscription<Raw>>);
     let reader: Arc<OnceLock<Reader>> = Arc::default();
@@ -118,7 +114,7 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn ended_returns_after_handlers_have_what_is_pending() {
-    let mock = mock();
+    let mock = server();
     for number in 0..20 {
         mock.create("pods", pod(&format!("web-{number}"))).unwrap();
     }
@@ -161,7 +157,7 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_returns_delays_the_end_by_the_drain_at_most() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("web")).unwrap();
     let classes = Classes::default();
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
@@ -202,7 +198,7 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             1..=1,
         ),
     ] {
-        let mock = mock();
+        let mock = server();
         mock.create("pods", pod("first")).unwrap();
         let classes = Classes::default();
         let note = recorder(&classes);
@@ -297,7 +293,7 @@ async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
         ("panic", "it panicked: as planned"),
         ("stop", ""),
     ] {
-        let mock = mock();
+        let mock = server();
         mock.create("pods", pod("web")).unwrap();
         let classes = Classes::default();
         let decode = Picky {

@@ -3,20 +3,16 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Decoder, Form, Resource};
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
+use informer_core::{Decoder, Form};
+use informer_mock::{Fault, json};
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::informer::IndexError;
 use informer_tokio::selector::LabelSelector;
-use informer_tokio::{Event, Handlers, Informer, Json, Meta, Raw, Subscription, kind};
+use informer_tokio::{Handlers, Informer, Json, Meta, Raw, Subscription, kind};
 use serde::Deserialize;
 use tokio::task::JoinHandle;
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-fn mock() -> Mock<FakeServer, TokioClock> {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
+use crate::support::{PODS, Server, server, shown};
 
 fn pod(name: &str, node: &str) -> serde_json::Value {
     json!({
@@ -25,7 +21,7 @@ fn pod(name: &str, node: &str) -> serde_json::Value {
     })
 }
 
-fn start(mock: &Mock<FakeServer, TokioClock>) -> (Informer<Raw>, JoinHandle<()>) {
+fn start(mock: &Server) -> (Informer<Raw>, JoinHandle<()>) {
     let (informer, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .index_with("node", node)
@@ -42,25 +38,6 @@ fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
     }
 }
 
-fn show<F: Form>(event: &Event<F>) -> String {
-    match event {
-        Event::Added {
-            entry,
-            is_in_initial_list: true,
-        } => format!("++{}", entry.name()),
-        Event::Added { entry, .. } => format!("+{}", entry.name()),
-        Event::Updated { new, .. } => format!("~{}", new.name()),
-        Event::Replayed { entry, .. } => format!("={}", entry.name()),
-        Event::Deleted {
-            entry,
-            final_state_unknown: true,
-        } => format!("-?{}", entry.name()),
-        Event::Deleted { entry, .. } => format!("-{}", entry.name()),
-        Event::Synced => "synced".to_owned(),
-        _ => "?".to_owned(),
-    }
-}
-
 async fn next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..count {
@@ -68,7 +45,7 @@ async fn next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<String
         seen.push(
             event
                 .expect("an event within an hour")
-                .map_or_else(|| "end".to_owned(), |event| show(&event)),
+                .map_or_else(|| "end".to_owned(), |event| shown(&event)),
         );
     }
     seen
@@ -110,7 +87,7 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_subscription_starts_with_the_present_state_and_follows() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
     let (pods, _driver) = start(&mock);
     let mut events = pods.subscribe();
@@ -126,7 +103,7 @@ async fn a_subscription_starts_with_the_present_state_and_follows() {
 
 #[tokio::test(start_paused = true)]
 async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
-    let mock = mock();
+    let mock = server();
     for (name, node) in [("a", "n1"), ("b", "n1"), ("c", "n2")] {
         mock.create("pods", pod(name, node)).unwrap();
     }
@@ -164,7 +141,7 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
         (a.namespace(), a.name(), a.label("app").as_deref()),
         ("prod", "a", Some("a"))
     );
-    assert_eq!(a.text_at(&["spec", "nodeName"]).unwrap().to_string(), "n1");
+    assert_eq!(a.string_at(&["spec", "nodeName"]).as_deref(), Some("n1"));
     assert!(lister.get("prod", "z").is_none());
 
     pods.add_index("name", |pod, value| {
@@ -202,7 +179,7 @@ kind!(Pod, "v1", "pods");
 
 #[tokio::test(start_paused = true)]
 async fn typed_and_metadata_forms_have_the_same_api() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
     let pods = Informer::<Pod>::builder(&mock.transport())
         .index("node", |p| [p.spec.node_name.clone()])
@@ -229,7 +206,7 @@ async fn typed_and_metadata_forms_have_the_same_api() {
 
 #[tokio::test(start_paused = true)]
 async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
     let reports = Arc::new(Mutex::new(Vec::new()));
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
@@ -265,7 +242,7 @@ async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
 
 #[tokio::test(start_paused = true)]
 async fn x16_an_index_function_that_panics_costs_only_its_value() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
     mock.create("pods", pod("b", "n1")).unwrap();
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
@@ -286,7 +263,7 @@ async fn x16_an_index_function_that_panics_costs_only_its_value() {
 
 #[tokio::test(start_paused = true)]
 async fn x08_a_stop_delivers_what_is_pending_and_ends_everything() {
-    let mock = mock();
+    let mock = server();
     for i in 0..500 {
         mock.create("pods", pod(&format!("p{i}"), "n1")).unwrap();
     }
@@ -309,8 +286,8 @@ async fn x08_a_stop_delivers_what_is_pending_and_ends_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_sync_hears_of_the_end_and_of_the_reason() {
-    let mock = mock();
+async fn a_wait_for_sync_fails_with_the_reason_at_the_end() {
+    let mock = server();
     mock.with(|server| {
         server.inject(
             Fault::api_status(403, "Forbidden", "User \"x\" cannot list resource \"pods\"")
@@ -334,7 +311,7 @@ async fn who_waits_for_sync_hears_of_the_end_and_of_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn one_can_wait_for_ones_own_write() {
-    let mock = mock();
+    let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
     let (pods, driver) = start(&mock);
     pods.synced().await.unwrap();
@@ -359,7 +336,7 @@ async fn the_driver_can_be_spawned_on_many_threads() {
     fn is_send<T: Send + 'static>(future: T) -> T {
         future
     }
-    let mock = mock();
+    let mock = server();
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     drop(is_send(driver.run()));
     assert!(
@@ -371,7 +348,7 @@ async fn the_driver_can_be_spawned_on_many_threads() {
 /// While a long list is read that is available at once, other tasks on the same thread are polled.
 #[tokio::test(start_paused = true)]
 async fn a_long_list_leaves_turns_to_others() {
-    let mock = mock();
+    let mock = server();
     mock.with(|server| {
         for number in 0..2_000 {
             server

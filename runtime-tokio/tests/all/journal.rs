@@ -2,25 +2,21 @@
 //! that was restored to an older state.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use informer_core::{Form, RawObject, transport::FailureKind};
-use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, json};
+use informer_mock::{FakeServer, Fault, MockTransport, TokioClock, json};
 use informer_tokio::decode::{Decode, Decoder, Prune};
 use informer_tokio::informer::Builder;
 use informer_tokio::journal::Journal;
-use informer_tokio::{Entry, Event, Informer, Json, Meta, Raw, Resource, Subscription};
+use informer_tokio::{Informer, Json, Meta, Raw, Subscription};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-type Server = Mock<FakeServer, TokioClock>;
-type Known = BTreeMap<String, String>;
+use crate::support::{Known, PODS, Server, held, server, shown, truth};
 
 /// A server, and a folder for a journal.
 struct Place {
@@ -37,8 +33,8 @@ struct Running<F: Form> {
 }
 
 impl Place {
-    fn new(count: usize) -> Self {
-        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    fn new(count: u64) -> Self {
+        let mock = server();
         for number in 0..count {
             mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
         }
@@ -83,12 +79,7 @@ impl Place {
     }
 
     fn truth(&self) -> Known {
-        self.mock.with(|server| {
-            let objects = server.objects("pods");
-            objects
-                .map(|object| (object.key(), object.version().to_string()))
-                .collect()
-        })
+        truth(&self.mock)
     }
 
     fn version(&self) -> u64 {
@@ -134,14 +125,7 @@ where
 
 impl<F: Form> Running<F> {
     fn held(&self) -> Known {
-        let entries = self.pods.lister().list();
-        let text = |entry: &Entry<F>| {
-            (
-                entry.key().to_string(),
-                entry.resource_version().to_string(),
-            )
-        };
-        entries.iter().map(text).collect()
+        held(&self.pods)
     }
 
     /// Returns all notifications so far.
@@ -150,22 +134,7 @@ impl<F: Form> Running<F> {
         while let Ok(Some(event)) =
             tokio::time::timeout(Duration::from_millis(1), self.events.recv()).await
         {
-            notified.push(match event {
-                Event::Added {
-                    entry,
-                    is_in_initial_list: true,
-                } => format!("++{}", entry.name()),
-                Event::Added { entry, .. } => format!("+{}", entry.name()),
-                Event::Updated { new, .. } => format!("~{}", new.name()),
-                Event::Deleted {
-                    entry,
-                    final_state_unknown: true,
-                } => format!("-?{}", entry.name()),
-                Event::Deleted { entry, .. } => format!("-{}", entry.name()),
-                Event::Replayed { entry, .. } => format!("={}", entry.name()),
-                Event::Synced => "synced".to_owned(),
-                _ => "?".to_owned(),
-            });
+            notified.push(shown(&event));
         }
         notified
     }

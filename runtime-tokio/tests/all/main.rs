@@ -17,4 +17,5 @@ mod queue;
 mod replicas;
 mod shards;
 mod shared;
+mod support;
 mod threads;

@@ -1,15 +1,16 @@
 //! Compressed objects that are decoded when they are read, on paused time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_mock::json;
 use informer_tokio::decode::{PackError, Packer};
 use informer_tokio::{Handlers, Informer, Packed, kind};
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::support::server;
 
 const PODS: usize = 300;
 
@@ -42,10 +43,6 @@ impl From<Plain> for Pod {
 kind!(Pod, "v1", "pods");
 kind!(Plain, "v1", "pods", "Pod");
 
-fn mock() -> Mock<FakeServer, TokioClock> {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
-
 fn pod(number: usize, round: u64) -> Value {
     json!({
         "metadata": {
@@ -67,7 +64,7 @@ fn decoded() -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_reads_it() {
-    let mock = mock();
+    let mock = server();
     for number in 0..PODS {
         mock.create("pods", pod(number, 0)).unwrap();
     }
@@ -124,7 +121,7 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_reads_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_of_another_type_is_an_error_of_the_reader_alone() {
-    let mock = mock();
+    let mock = server();
     let mut other = pod(1, 0);
     other["spec"]["round"] = "first".into();
     mock.create("pods", pod(0, 0)).unwrap();

@@ -1,5 +1,4 @@
 //! The work queue with workers, on paused time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -11,9 +10,7 @@ use informer_core::{
 use informer_tokio::queue::WorkQueue;
 use tokio::time::{Instant as Time, advance, sleep, timeout};
 
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
+use crate::support::secs;
 
 fn queue() -> WorkQueue<u32> {
     WorkQueue::with_limit(Exponential::new(secs(1), secs(60)))

@@ -1,21 +1,17 @@
 //! Shards of a resource as sources of one cache, on paused time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use informer_core::resource::{Shard, ShardBy};
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_mock::{FakeServer, Fault, Verb, json};
 use informer_tokio::informer::{AuditConfig, Initial};
-use informer_tokio::{Informer, Raw, Resource};
+use informer_tokio::{Informer, Raw};
 use tokio::time::{sleep, timeout};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+use crate::support::{PODS, Server, held, server, truth};
 
-type Server = Mock<FakeServer, TokioClock>;
-
-fn server(knows: bool) -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+fn sharding(knows: bool) -> Server {
+    let mock = server();
     mock.with(|server| server.config_mut().sharding = knows);
     for number in 0..60 {
         mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
@@ -32,26 +28,6 @@ fn parts(by: ShardBy, count: u32) -> impl Iterator<Item = Shard> {
     (0..count).filter_map(move |index| Shard::of(by, index, count))
 }
 
-fn truth(mock: &Server) -> BTreeMap<String, String> {
-    mock.with(|server| {
-        let objects = server.objects("pods");
-        objects
-            .map(|object| (object.key(), object.version().to_string()))
-            .collect()
-    })
-}
-
-fn held(pods: &Informer<Raw>) -> BTreeMap<String, String> {
-    let entries = pods.lister().list();
-    let text = |entry: &informer_tokio::Entry<Raw>| {
-        (
-            entry.key().to_string(),
-            entry.resource_version().to_string(),
-        )
-    };
-    entries.iter().map(text).collect()
-}
-
 /// Whether or not the server supports shards, the cache has all objects, each once, and follows their changes.
 #[tokio::test(start_paused = true)]
 async fn parts_make_one_cache() {
@@ -61,7 +37,7 @@ async fn parts_make_one_cache() {
         (false, Initial::List, ShardBy::Namespace),
         (false, Initial::Stream, ShardBy::Uid),
     ] {
-        let mock = server(knows);
+        let mock = sharding(knows);
         let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
             .shards(parts(by, 4))
@@ -94,7 +70,7 @@ async fn parts_make_one_cache() {
 /// It is synced when all shards are. If one is relisted, the others continue.
 #[tokio::test(start_paused = true)]
 async fn each_part_is_for_itself() {
-    let mock = server(true);
+    let mock = sharding(true);
     let shards: Vec<_> = parts(ShardBy::Uid, 3).collect();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(20)).on(Verb::List)));
     let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)

@@ -6,25 +6,27 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use informer_core::{Decoder, Resource};
-use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_mock::{FakeServer, json};
 use informer_tokio::controller::{Controller, Next};
 use informer_tokio::factory::Factory;
 use informer_tokio::{Handlers, Raw, boxed};
 use tokio::time::sleep;
 
-fn start(mock: &Mock<FakeServer, TokioClock>) -> Factory {
+use crate::support::{Server, server};
+
+fn start(mock: &Server) -> Factory {
     let (factory, driver) = Factory::builder(boxed!(mock.transport())).build();
     tokio::spawn(driver.run());
     factory
 }
 
-fn mock() -> Mock<FakeServer, TokioClock> {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+fn mock() -> Server {
+    let mock = server();
     create(&mock, "a");
     mock
 }
 
-fn create(mock: &Mock<FakeServer, TokioClock>, name: &str) {
+fn create(mock: &Server, name: &str) {
     let object = json!({ "metadata": { "name": name, "namespace": "prod" } });
     mock.create("pods", object).unwrap();
 }

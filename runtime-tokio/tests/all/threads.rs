@@ -11,6 +11,8 @@ use informer_tokio::{Handlers, Informer, Raw, Resource};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::support::truth;
+
 /// A lost wake-up is a wait for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: usize = 7;
@@ -141,14 +143,7 @@ async fn drivers_on_several_threads_notify_every_handler_of_every_change() {
             )
             .unwrap();
         }
-        let truth: BTreeMap<String, String> = mock.with(|server| {
-            let pods = server.objects("pods");
-            pods.map(|pod| {
-                let key = format!("{}/{}", pod.namespace(), pod.name());
-                (key, pod.version().to_string())
-            })
-            .collect()
-        });
+        let truth = truth(&mock);
         for follower in &followers {
             let equal = async {
                 while *follower.known.lock().unwrap() != truth {

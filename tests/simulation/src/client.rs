@@ -272,7 +272,7 @@ impl Client {
         self.poll(cluster, now, coverage);
         if self.conns.iter().any(Option::is_some) {
             self.seen.push(Seen::Wrong(
-                "a request is under way after the stop".to_owned(),
+                "a request is in progress after the stop".to_owned(),
             ));
         }
         if self.deadlines.iter().any(Option::is_some) {

@@ -255,7 +255,7 @@ pub trait Engine {
     fn has_late_index(&self) -> bool;
     /// Makes the journal's disk full, or gives it room again.
     fn fill_disk(&mut self, _full: bool) {}
-    /// Returns whether writing the journal failed, so that a list may start it anew.
+    /// Returns whether writing the journal failed, so that a list may restart it.
     fn has_failed_journal(&self) -> bool {
         false
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use informer_core::journal::{
-    Area, Identity, Keys, Loaded, Log, LostRecords, Medium, Record, RecordLog, Recorder, Recording,
+    Area, Identity, Keys, Log, Medium, Record, RecordLog, Recorder, Recording,
 };
 use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
 
@@ -13,6 +13,7 @@ use super::engine::{Engine, Note, One, Out, Shown, config, decode, informer, sho
 use super::plan::World;
 use crate::journal::disk::Disk;
 use crate::journal::power::{Chance, Off, Power};
+use crate::journal::process::Noted;
 
 /// The disk of one run.
 #[derive(Clone)]
@@ -28,15 +29,10 @@ struct Kept {
 /// The disk as one process sees it. It works until that process dies.
 struct Lent(Shelf);
 
-/// A journal that is synced now and then, and reports the version it has reached.
-struct Notified {
-    log: Log<Lent, Keys, Vec<u8>>,
-    reached: Rc<Cell<Option<u64>>>,
-    chance: Chance,
-}
+type Journal = Noted<Log<Lent, Keys, Vec<u8>>>;
 
 struct Journaled {
-    one: One<Heap, Recorder<Notified>>,
+    one: One<Heap, Recorder<Journal>>,
     restored: Option<u64>,
     reached: Rc<Cell<Option<u64>>>,
     clock: u64,
@@ -79,14 +75,11 @@ impl Shelf {
                 (before, content(disk.clone(), &one))
             })
         };
-        let reached = Rc::new(Cell::new(None));
-        let notified = Notified {
-            log: Log::new(Lent(self.clone()), Vec::new()),
-            reached: Rc::clone(&reached),
-            chance: Chance::new(seed),
-        };
+        let log = Log::new(Lent(self.clone()), Vec::new());
+        let journal = Noted::new(log, Some(Chance::new(seed)));
+        let reached = journal.last();
         let mut is_reported = false;
-        let mut one = One(one.0.with_journal(notified));
+        let mut one = One(one.0.with_journal(journal));
         let restored = one.0.restore("here", &mut |report| {
             // An object that the decoder rejects was rejected before, so it is not in the journal.
             assert_ne!(report.class(), "journal", "{report}");
@@ -155,44 +148,6 @@ impl Medium for Lent {
     }
     fn free(&mut self, area: Area) -> Result<(), Off> {
         self.0.0.borrow_mut().disk.free(area)
-    }
-}
-
-impl RecordLog for Notified {
-    type Error = <Log<Lent, Keys, Vec<u8>> as RecordLog>::Error;
-
-    fn load(
-        &mut self,
-        identity: &Identity,
-        take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(LostRecords),
-    ) -> Result<Loaded, Self::Error> {
-        self.log.load(identity, take, lost)
-    }
-
-    fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error> {
-        self.log.append(record)?;
-        if let Record::Version(reached) = record {
-            self.reached.set(reached.version.parse().ok());
-            match self.chance.below(24) {
-                0..4 => self.log.sync()?,
-                4 => self.log.compact()?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), Self::Error> {
-        self.log.sync()
-    }
-
-    fn compact(&mut self) -> Result<(), Self::Error> {
-        self.log.compact()
-    }
-
-    fn restart(&mut self) -> Result<(), Self::Error> {
-        self.log.restart()
     }
 }
 
@@ -270,7 +225,7 @@ impl Engine for Journaled {
         let number = |bytes: &Vec<u8>| decode(&RawObject::parse(bytes)).ok().map(|value| value.n);
         let cache = self.one.0.cache();
         let kept = |key: &str| objects.get(key).and_then(number);
-        // An object that a list showed in an unusable state is absent from a journal that this list began anew.
+        // An object that a list showed in an unusable state is absent from a journal that this list restarted.
         let wrong = cache
             .iter()
             .find(|(key, object)| kept(key) != Some(object.value().n) && !cache.is_stale(key));

@@ -590,12 +590,12 @@ impl fmt::Display for Action {
             Self::CutWatches => f.write_str("watches are reset"),
             Self::CloseWatches => f.write_str("watches end"),
             Self::StallWatches => f.write_str("watches fall silent"),
-            Self::GoAway(server) => write!(f, "server {server} says GOAWAY"),
+            Self::GoAway(server) => write!(f, "server {server} sends GOAWAY"),
             Self::Bookmarks(on) => write!(f, "bookmarks {}", if on { "on" } else { "off" }),
             Self::Read(source, bytes) => write!(f, "source {source} reads {bytes} bytes"),
             Self::ReadAll(source) => write!(f, "source {source} reads all"),
             Self::Pop(count) => write!(f, "pop {count}"),
-            Self::Hear(listener, count) => write!(f, "handler {listener} hears {count}"),
+            Self::Hear(listener, count) => write!(f, "handler {listener} takes {count}"),
             Self::Pass(ms, true) => write!(f, "{ms} ms pass"),
             Self::Pass(ms, false) => write!(f, "{ms} ms pass, and nothing is read"),
             Self::ToDeadline => f.write_str("time jumps to the next deadline"),
@@ -614,14 +614,14 @@ impl fmt::Display for Action {
             Self::AddIndex => f.write_str("an index is added"),
             Self::Unheard(seconds) => write!(
                 f,
-                "a handler joins with a resync every second, and none hears anything for {seconds} s"
+                "a handler joins with a resync every second, and none takes anything for {seconds} s"
             ),
             Self::DiskFull(true) => f.write_str("the journal's disk is full"),
             Self::DiskFull(false) => f.write_str("the journal's disk has room again"),
             Self::Resync => f.write_str("resync"),
             Self::Relist(source) => write!(f, "the user wants a list of source {source}"),
             Self::LateAnswer(which) => write!(f, "an abandoned request is answered ({which})"),
-            Self::Reborn => f.write_str("the client's process starts anew"),
+            Self::Reborn => f.write_str("the client's process restarts"),
             Self::Stop => f.write_str("the user stops the informer and starts another"),
         }
     }

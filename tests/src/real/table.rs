@@ -61,6 +61,21 @@ impl Table {
         self.namespace.as_deref().unwrap_or("default")
     }
 
+    /// Sends a request for an object, or for all of them if `name` is empty; returns status and body.
+    ///
+    /// # Errors
+    /// Fails if there is no answer within a minute.
+    pub async fn request(
+        &self,
+        method: Method,
+        name: &str,
+        body: Option<&Value>,
+    ) -> Outcome<(u16, Value)> {
+        let path = format!("{}/{name}", self.path);
+        let path = path.trim_end_matches('/');
+        self.cluster.request(method, path, body).await
+    }
+
     /// Creates an object; returns its version.
     ///
     /// # Errors
@@ -74,10 +89,7 @@ impl Table {
             "metadata": { "name": name, "labels": { "value": value.to_string() } },
             "spec": { "value": value, "text": "x".repeat(200) },
         });
-        let (status, answer) = self
-            .cluster
-            .request(Method::POST, &self.path, Some(&object))
-            .await?;
+        let (status, answer) = self.request(Method::POST, "", Some(&object)).await?;
         version(status, &answer, &[201], "create", name)
     }
 
@@ -110,10 +122,7 @@ impl Table {
             let container = json!({ "name": "main", "image": "registry.example.com/main:1" });
             object["spec"] = json!({ "containers": [container] });
         }
-        let (status, answer) = self
-            .cluster
-            .request(Method::POST, &self.path, Some(&object))
-            .await?;
+        let (status, answer) = self.request(Method::POST, "", Some(&object)).await?;
         version(status, &answer, &[201], "create", name)
     }
 
@@ -123,11 +132,7 @@ impl Table {
     /// Fails if the server rejects it.
     pub async fn label(&self, name: &str, value: u64) -> Outcome<String> {
         let patch = json!({ "metadata": { "labels": { "value": value.to_string() } } });
-        let path = format!("{}/{name}", self.path);
-        let (status, answer) = self
-            .cluster
-            .request(Method::PATCH, &path, Some(&patch))
-            .await?;
+        let (status, answer) = self.request(Method::PATCH, name, Some(&patch)).await?;
         version(status, &answer, &[200], "label", name)
     }
 
@@ -164,11 +169,7 @@ impl Table {
         } else {
             json!({ "spec": { "changed": value } })
         };
-        let path = format!("{}/{name}", self.path);
-        let (status, answer) = self
-            .cluster
-            .request(Method::PATCH, &path, Some(&patch))
-            .await?;
+        let (status, answer) = self.request(Method::PATCH, name, Some(&patch)).await?;
         version(status, &answer, &[200], "update", name)
     }
 
@@ -177,8 +178,7 @@ impl Table {
     /// # Errors
     /// Fails if the server rejects it.
     pub async fn delete(&self, name: &str) -> Outcome {
-        let path = format!("{}/{name}", self.path);
-        let (status, answer) = self.cluster.request(Method::DELETE, &path, None).await?;
+        let (status, answer) = self.request(Method::DELETE, name, None).await?;
         if status == 200 {
             Ok(())
         } else {
@@ -191,7 +191,7 @@ impl Table {
     /// # Errors
     /// Fails if the server does not answer with a list.
     pub async fn list(&self) -> Outcome<(Versions, String)> {
-        let (status, list) = self.cluster.request(Method::GET, &self.path, None).await?;
+        let (status, list) = self.request(Method::GET, "", None).await?;
         if status != 200 {
             return Err(format!("list: {status} {list}").into());
         }

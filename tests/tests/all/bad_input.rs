@@ -11,7 +11,7 @@ use informer_tokio::transport::Transport;
 use informer_tokio::{Informer, Json, Subscription, kind};
 use serde::Deserialize;
 
-use crate::support::{Reports, Server, pod, server, settle, shown_next};
+use crate::support::{Reports, Server, held, pod, server, settle, shown_next, truth};
 
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "it is decoded, and that is all")]
@@ -90,21 +90,7 @@ impl World {
     /// Checks that the cache equals the server's state.
     #[track_caller]
     fn holds_all_of(&self, mock: &Server) {
-        let mut here: Vec<String> = self
-            .informer
-            .lister()
-            .list()
-            .iter()
-            .map(|entry| format!("{}@{}", entry.key(), entry.resource_version()))
-            .collect();
-        here.sort();
-        let there: Vec<String> = mock.with(|server| {
-            server
-                .objects("pods")
-                .map(|pod| format!("{}@{}", pod.key(), pod.version()))
-                .collect()
-        });
-        assert_eq!(here, there, "{}", self.what);
+        assert_eq!(held(&self.informer), truth(mock), "{}", self.what);
     }
 }
 
@@ -195,23 +181,26 @@ async fn a_bad_object_in_a_list_is_one_report_and_no_more() {
     in_a_list("undecodable", "prod/bad", of_another_form("bad")).await;
 }
 
-async fn in_a_watch(class: &'static str, key: &'static str, bad: Vec<u8>) {
+/// An informer whose watch sends a bad object before two good ones.
+async fn before_two(kind: &str, bad: &[u8], what: &str) -> (Server, World) {
     let mock = server(&["a", "b", "c"]);
-    let event = [b"{\"type\":\"ADDED\",\"object\":", bad.as_slice(), b"}\n"].concat();
+    let start = format!("{{\"type\":\"{kind}\",\"object\":");
+    let event = [start.as_bytes(), bad, b"}\n"].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
-    let mut world = World::start(&mock, &format!("{class} in a watch"));
+    let mut world = World::start(&mock, what);
     world.notified(4).await;
     settle().await;
     mock.with(|server| {
         server.create("pods", pod("d", 1)).expect("it is new");
         server.create("pods", pod("e", 1)).expect("it is new");
     });
-    assert_eq!(
-        world.notified(2).await,
-        ["+prod/d@5", "+prod/e@6"],
-        "{}",
-        world.what
-    );
+    let notified = world.notified(2).await;
+    assert_eq!(notified, ["+prod/d@5", "+prod/e@6"], "{what}");
+    (mock, world)
+}
+
+async fn in_a_watch(class: &'static str, key: &'static str, bad: Vec<u8>) {
+    let (mock, mut world) = before_two("ADDED", &bad, &format!("{class} in a watch")).await;
     mock.delete("pods", "prod", "a").expect("it is there");
     assert_eq!(world.notified(1).await, ["-prod/a@7"], "{}", world.what);
     settle().await;
@@ -234,22 +223,8 @@ async fn a_bad_object_in_a_watch_is_one_report_and_no_more() {
 
 /// An unusable state leaves the previous one in the cache, and the key is stale until the next state.
 async fn of_an_object_that_is_there(class: &'static str, bad: Vec<u8>) {
-    let mock = server(&["a", "b", "c"]);
-    let event = [
-        b"{\"type\":\"MODIFIED\",\"object\":",
-        bad.as_slice(),
-        b"}\n",
-    ]
-    .concat();
-    mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
-    let mut world = World::start(&mock, &format!("{class} of an object that is there"));
-    world.notified(4).await;
-    settle().await;
-    mock.with(|server| {
-        server.create("pods", pod("d", 1)).expect("it is new");
-        server.create("pods", pod("e", 1)).expect("it is new");
-    });
-    world.notified(2).await;
+    let what = format!("{class} of an object that is there");
+    let (mock, mut world) = before_two("MODIFIED", &bad, &what).await;
     world.reported(&[(class, "prod/a")]);
     world.holds_all_of(&mock);
     assert_eq!(world.informer.health().stale, ["prod/a"], "{}", world.what);

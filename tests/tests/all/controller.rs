@@ -15,7 +15,7 @@ use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{
-    PODS, Server, at, list, pod, script, secs, server, settle, shown_next, start, start_with,
+    PODS, at, held, list, pod, script, secs, server, settle, shown_next, start, start_with, truth,
 };
 
 /// A small reproducible random number generator.
@@ -29,25 +29,6 @@ impl Numbers {
             .wrapping_add(1);
         (self.0 >> 33) % bound
     }
-}
-
-/// The server's objects or an informer's objects, as text.
-fn truth(mock: &Server) -> BTreeMap<String, String> {
-    mock.with(|server| {
-        let object =
-            |object: informer_mock::ObjectRef<'_>| (object.key(), object.version().to_string());
-        server.objects("pods").map(object).collect()
-    })
-}
-
-fn held<F: Form>(pods: &Informer<F>) -> BTreeMap<String, String> {
-    let entry = |entry: &Entry<F>| {
-        (
-            entry.key().to_string(),
-            entry.resource_version().to_string(),
-        )
-    };
-    pods.lister().list().iter().map(entry).collect()
 }
 
 /// Random changes, cuts and expired versions during resyncs: in the end readers, a handler and a subscription have
@@ -395,8 +376,8 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
         };
         assert_eq!((entry.namespace(), entry.name()), (namespace, name));
         assert_eq!(
-            entry.text_at(&["metadata", "name"]).unwrap().to_string(),
-            name
+            entry.string_at(&["metadata", "name"]).as_deref(),
+            Some(name)
         );
         let key = Key::new(&if namespace.is_empty() {
             name.to_owned()

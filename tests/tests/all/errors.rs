@@ -4,7 +4,7 @@ use core::error::Error;
 use core::time::Duration;
 use std::path::Path;
 
-use informer_core::journal::FileMedium;
+use informer_core::journal::FileJournal;
 use informer_core::{
     Resource,
     object::KeyError,
@@ -48,7 +48,7 @@ async fn an_error_that_ends_a_main_is_one_line_for_a_person() {
         ),
         case(
             "FileError",
-            FileMedium::open("/nowhere/at/all").unwrap_err(),
+            FileJournal::open("/nowhere/at/all").err().unwrap(),
         ),
         case(
             "BuildError",

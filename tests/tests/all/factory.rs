@@ -1,5 +1,4 @@
 //! The factory: informers that are shared and counted, run by one driver, and awaited and stopped together.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::sync::{Arc, Mutex};
 
@@ -136,7 +135,7 @@ async fn another_form_namespace_or_selector_is_another_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_user_gone_stops_the_watch() {
+async fn the_watch_stops_with_its_last_user() {
     let mock = server();
     let factory = start(&mock);
     let one = factory.informer::<Pod>();
@@ -199,7 +198,7 @@ async fn users_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_before_or_after_the_start_is_served() {
+async fn requests_before_and_after_the_start_are_served() {
     let mock = server();
     let (factory, driver) = factory(&mock);
     let early = factory.informer::<Pod>();

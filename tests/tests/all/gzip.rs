@@ -1,5 +1,4 @@
 //! The whole informer over compressed bodies, from a server on a real port.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 

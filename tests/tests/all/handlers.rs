@@ -1,5 +1,4 @@
 //! Handlers: filters, async and blocking handlers, lag, many handlers, and one that is stuck for a minute.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -7,66 +6,25 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::json;
-use informer_tokio::handler::{
-    AsyncEventHandler, AsyncHandlers, EventHandler, Filter, HandlerOptions,
-};
+use informer_tokio::handler::{AsyncHandlers, EventHandler, Filter, HandlerOptions};
 use informer_tokio::informer::wait_for_sync;
 use informer_tokio::{Entry, Handlers, Informer, Raw};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::support::{PODS, informer, pod, secs, server, settle, start};
+use crate::support::{Heard, PODS, Recorder, informer, pod, secs, server, settle, start};
 
 fn is_on_n1(pod: &Entry<Raw>) -> bool {
-    pod.text_at(&["spec", "nodeName"])
-        .is_some_and(|node| node.eq_str("n1"))
+    pod.string_at(&["spec", "nodeName"]).as_deref() == Some("n1")
 }
-
-type Heard = Arc<Mutex<Vec<String>>>;
 
 fn take(heard: &Heard) -> String {
     core::mem::take(&mut *heard.lock().unwrap()).join(" ")
 }
 
-/// Records events as `++a`, `+a`, `~a`, `=a`, `-a`, and sleeps before each.
-#[derive(Clone, Default)]
-struct Recorder {
-    heard: Heard,
-    sleep: Duration,
-}
-
-impl Recorder {
-    fn note(&self, sign: &str, pod: &Entry<Raw>) {
-        self.heard
-            .lock()
-            .unwrap()
-            .push(format!("{sign}{}", pod.name()));
-    }
-}
-
-impl EventHandler<Raw> for Recorder {
-    fn on_add(&mut self, pod: &Entry<Raw>, initial: bool) {
-        self.note(if initial { "++" } else { "+" }, pod);
-    }
-    fn on_update(&mut self, old: &Entry<Raw>, pod: &Entry<Raw>) {
-        self.note(if old.is_same_state(pod) { "=" } else { "~" }, pod);
-    }
-    fn on_delete(&mut self, pod: &Entry<Raw>, _: bool) {
-        self.note("-", pod);
-    }
-}
-
-impl AsyncEventHandler<Raw> for Recorder {
-    async fn on_add(&mut self, pod: &Entry<Raw>, initial: bool) {
-        sleep(self.sleep).await;
-        self.note(if initial { "++" } else { "+" }, pod);
-    }
-    async fn on_update(&mut self, old: &Entry<Raw>, pod: &Entry<Raw>) {
-        sleep(self.sleep).await;
-        self.note(if old.is_same_state(pod) { "=" } else { "~" }, pod);
-    }
-    async fn on_delete(&mut self, pod: &Entry<Raw>, _: bool) {
-        sleep(self.sleep).await;
-        self.note("-", pod);
+fn slow_recorder() -> Recorder {
+    Recorder {
+        sleep: secs(10),
+        ..Recorder::default()
     }
 }
 
@@ -74,7 +32,7 @@ impl AsyncEventHandler<Raw> for Recorder {
 /// in client-go, the predicate is not called for a deletion: a handler that was notified of the object is notified of
 /// its deletion.
 #[tokio::test(start_paused = true)]
-async fn x20_s26_a_filter_tells_of_what_it_keeps() {
+async fn x20_s26_a_filter_notifies_of_matching_objects() {
     let mock = server(&["a"]);
     mock.create("pods", pod("b", 2)).unwrap();
     let pods = start(&mock);
@@ -98,8 +56,8 @@ async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     mock.delete("pods", "prod", "b").unwrap();
     settle().await;
     let notified = "++a +b ~b -a -b";
-    assert_eq!(take(&direct.heard), notified);
-    assert_eq!(take(&waiting.heard), notified);
+    assert_eq!(direct.take().join(" "), notified);
+    assert_eq!(waiting.take().join(" "), notified);
     let mut seen = Vec::new();
     while events.lag().pending > 0 {
         seen.push(informer_tests::shown(&events.recv().await.unwrap()));
@@ -112,7 +70,7 @@ async fn x20_s26_a_filter_tells_of_what_it_keeps() {
         seen.join(" "),
         "++prod/a synced +prod/b ~prod/b -prod/a -prod/b"
     );
-    assert!(take(&all.heard).contains("~a ~a -a"));
+    assert!(all.take().join(" ").contains("~a ~a -a"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,10 +98,7 @@ async fn a_filter_made_of_closures_follows_a_predicate_that_changes() {
 async fn calls_that_await_come_one_after_another() {
     let mock = server(&["a"]);
     let pods = start(&mock);
-    let slow = Recorder {
-        sleep: secs(10),
-        ..Recorder::default()
-    };
+    let slow = slow_recorder();
     let quick = Recorder::default();
     let handle = pods.add_async_handler_with(&HandlerOptions::default().name("slow"), slow.clone());
     pods.add_handler(quick.clone());
@@ -152,12 +107,12 @@ async fn calls_that_await_come_one_after_another() {
     mock.delete("pods", "prod", "a").unwrap();
     settle().await;
     assert_eq!(
-        take(&quick.heard),
+        quick.take().join(" "),
         "++a ~a -a",
         "nobody waits for the slow one"
     );
     assert_eq!(
-        (take(&slow.heard).as_str(), handle.is_synced()),
+        (slow.take().join(" ").as_str(), handle.is_synced()),
         ("", false)
     );
     assert!(handle.lag().pending >= 2 && handle.lag().call.is_some());
@@ -171,9 +126,9 @@ async fn calls_that_await_come_one_after_another() {
     wait_for_sync(secs(60), [&handle as _, &pods as _])
         .await
         .unwrap();
-    assert_eq!(take(&slow.heard), "++a");
+    assert_eq!(slow.take().join(" "), "++a");
     sleep(secs(21)).await;
-    assert_eq!(take(&slow.heard), "~a -a");
+    assert_eq!(slow.take().join(" "), "~a -a");
     assert_eq!(handle.lag(), informer_tokio::health::Lag::default());
 }
 
@@ -218,10 +173,7 @@ async fn what_a_stop_cuts_is_reported() {
         .drain(secs(15))
         .on_report(move |report| note.lock().unwrap().push(report.to_string()))
         .spawn();
-    let slow = Recorder {
-        sleep: secs(10),
-        ..Recorder::default()
-    };
+    let slow = slow_recorder();
     let handle = pods.add_async_handler(slow.clone());
     pods.synced().await.unwrap();
     settle().await;
@@ -229,7 +181,7 @@ async fn what_a_stop_cuts_is_reported() {
     pods.ended().await;
     handle.removed().await;
     // One call ended; one was cancelled; one, and the synced event, were never delivered.
-    assert_eq!(take(&slow.heard).split(' ').count(), 1);
+    assert_eq!(slow.take().join(" ").split(' ').count(), 1);
     assert!(
         take(&reports).contains("with 3 undelivered notifications"),
         "{}",
@@ -241,10 +193,7 @@ async fn what_a_stop_cuts_is_reported() {
 async fn a_removal_is_waited_for_while_a_call_awaits() {
     let mock = server(&["a", "b"]);
     let pods = start(&mock);
-    let slow = Recorder {
-        sleep: secs(10),
-        ..Recorder::default()
-    };
+    let slow = slow_recorder();
     let handle = pods.add_async_handler(slow.clone());
     settle().await;
     let began = Instant::now();
@@ -255,7 +204,7 @@ async fn a_removal_is_waited_for_while_a_call_awaits() {
         "the call under way ends"
     );
     sleep(secs(100)).await;
-    assert_eq!(take(&slow.heard).split(' ').count(), 1);
+    assert_eq!(slow.take().join(" ").split(' ').count(), 1);
     assert!(pods.health().handlers.is_empty());
 }
 
@@ -283,7 +232,7 @@ fn a_blocking_handler_holds_up_nobody() {
         pods.add_handler(quick.clone());
         timeout(informer_tests::PATIENCE, async {
             pods.synced().await.unwrap();
-            while take(&quick.heard).is_empty() {
+            while quick.take().join(" ").is_empty() {
                 tokio::task::yield_now().await;
             }
         })
@@ -505,10 +454,7 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
             .remove(&pod.resource_version().to_string());
         note.lock().unwrap().push(at.unwrap().elapsed());
     }));
-    let recorder = Recorder {
-        sleep: Duration::ZERO,
-        ..Recorder::default()
-    };
+    let recorder = Recorder::default();
     let handle = stuck.then(|| {
         let recorder = recorder.clone();
         let mut first = true;
@@ -520,15 +466,15 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
                 } else {
                     Duration::ZERO
                 };
-                add.note("+", &pod);
+                add.note(format!("+{}", pod.name()));
                 sleep(wait)
             })
             .on_update(move |old, pod| {
-                update.note(&format!("{}~", old.resource_version()), &pod);
+                update.note(format!("{}~{}", old.resource_version(), pod.name()));
                 core::future::ready(())
             })
             .on_delete(move |pod, _| {
-                delete.note("-", &pod);
+                delete.note(format!("-{}", pod.name()));
                 core::future::ready(())
             });
         pods.add_async_handler_with(
@@ -578,16 +524,12 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
     let stuck = lag.map(|lag| Stuck {
         most,
         lag,
-        heard: take(&recorder_of(&recorder)),
+        heard: recorder.take().join(" "),
         before,
     });
     let mut late = late.lock().unwrap().clone();
     late.sort();
     (late, stuck)
-}
-
-fn recorder_of(recorder: &Recorder) -> Heard {
-    Arc::clone(&recorder.heard)
 }
 
 struct Stuck {

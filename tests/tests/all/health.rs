@@ -1,5 +1,4 @@
 //! Health: as a value, as JSON, as metrics, and as a page.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -25,6 +24,11 @@ fn list_first<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Inform
         .seed(1)
         .initial(Initial::List)
         .spawn()
+}
+
+fn bytes_of(pods: &Informer<Raw>) -> usize {
+    let pods = pods.lister().list();
+    pods.iter().map(|pod| pod.bytes().len()).sum()
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,13 +66,7 @@ async fn the_state_and_since_when() {
         ),
         (2, 1, 0, 0)
     );
-    let bytes: usize = pods
-        .lister()
-        .list()
-        .iter()
-        .map(|pod| pod.bytes().len())
-        .sum();
-    assert_eq!(health.bytes, bytes);
+    assert_eq!(health.bytes, bytes_of(&pods));
     assert!(health.is_well() && health.last_error.is_none());
 
     // The server disappears: the watch breaks, and later requests are refused.
@@ -101,12 +99,7 @@ async fn bytes_follow_what_comes_changes_and_goes() {
     let pods = list_first(&mock);
     pods.synced().await.unwrap();
     let check = || {
-        let bytes: usize = pods
-            .lister()
-            .list()
-            .iter()
-            .map(|pod| pod.bytes().len())
-            .sum();
+        let bytes = bytes_of(&pods);
         let health = pods.health();
         assert_eq!((health.bytes, health.objects), (bytes, pods.lister().len()));
         bytes

@@ -11,125 +11,70 @@ use tokio::time::{sleep, timeout};
 
 use crate::support::{at, event, informer, list, pod, script, server, shown_next, start_with};
 
+fn status(code: u16, reason: &str) -> Value {
+    json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m" })
+}
+
 fn error(code: u16, reason: &str) -> Value {
-    let status = json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m" });
-    event("ERROR", &status)
+    event("ERROR", &status(code, reason))
 }
 
 /// A watch fails to start, or ends, in each possible way; afterwards all events arrive, each once, and in order.
 #[tokio::test(start_paused = true)]
 async fn w02_it_recovers_from_every_end_of_a_watch() {
-    let three = [
-        ("ADDED", "b", 11),
-        ("MODIFIED", "b", 13),
-        ("ADDED", "c", 17),
+    let added = event("ADDED", &at("b", 11));
+    let later = [
+        event("MODIFIED", &at("b", 13)),
+        event("ADDED", &at("c", 17)),
     ];
-    let events: Vec<Value> = three
-        .iter()
-        .map(|(kind, name, version)| event(kind, &at(name, *version)))
-        .collect();
-    let rest = json!({ "frames": [&events[1], &events[2]], "end": "hold" });
-    let first = |then: &[Value], end: &str| {
-        let frames: Vec<Value> = [&[events[0].clone()], then].concat();
-        json!({ "frames": frames, "end": end })
-    };
-    let whole = json!({ "frames": events, "end": "hold" });
-    // A list shows the last state, and a watch from there continues.
-    let later = list(11, &[at("a", 5), at("b", 11)]);
-    let starts: Vec<(&str, Vec<Value>)> = vec![
-        ("refused", vec![json!({ "end": "refuse" }), whole.clone()]),
+    let whole = json!({ "frames": [added, later[0], later[1]], "end": "hold" });
+    let rest = json!({ "frames": later, "end": "hold" });
+    let then = |event: Value| json!({ "frames": [added, event], "end": "hold" });
+    let end = |how: &str| json!({ "frames": [added], "end": how });
+    let starts = [
+        ("refused", json!({ "end": "refuse" })),
         (
             "gone",
-            vec![
-                json!({ "status": 410, "body": error(410, "Expired")["object"] }),
-                whole.clone(),
-            ],
+            json!({ "status": 410, "body": status(410, "Expired") }),
         ),
-        (
-            "500",
-            vec![json!({ "status": 500, "raw": "" }), whole.clone()],
-        ),
-        (
-            "no body",
-            vec![json!({ "frames": [], "end": "close" }), whole.clone()],
-        ),
+        ("500", json!({ "status": 500, "raw": "" })),
+        ("no body", json!({ "frames": [], "end": "close" })),
         (
             "timeout",
-            vec![
-                json!({ "status": 504, "body": error(504, "Timeout")["object"] }),
-                whole.clone(),
-            ],
+            json!({ "status": 504, "body": status(504, "Timeout") }),
         ),
     ];
-    for (name, watches) in starts {
-        let mock = script(&json!({ "lists": [list(10, &[at("a", 5)])], "watches": watches }));
-        let (pods, _) = start_with(&mock, Initial::List);
-        let mut notified = pods.subscribe();
-        let seen = shown_next(&mut notified, 5).await;
-        assert_eq!(
-            seen,
-            [
-                "++prod/a@5",
-                "synced",
-                "+prod/b@11",
-                "~prod/b@13",
-                "+prod/c@17"
-            ],
-            "{name}"
-        );
-    }
-    let ends: Vec<(&str, Vec<Value>)> = vec![
-        (
-            "timeout event",
-            vec![first(&[error(504, "Timeout")], "hold"), rest.clone()],
-        ),
-        (
-            "500 event",
-            vec![first(&[error(500, "InternalError")], "hold"), rest.clone()],
-        ),
-        (
-            "unknown code",
-            vec![first(&[error(599, "Whatever")], "hold"), rest.clone()],
-        ),
-        (
-            "no status",
-            vec![first(&[event("ERROR", &at("b", 9))], "hold"), rest.clone()],
-        ),
-        (
-            "not JSON",
-            vec![first(&[json!("}{\n")], "hold"), rest.clone()],
-        ),
-        ("close", vec![first(&[], "close"), rest.clone()]),
-        ("abort", vec![first(&[], "abort"), rest.clone()]),
+    let ends = [
+        ("timeout event", vec![then(error(504, "Timeout"))]),
+        ("500 event", vec![then(error(500, "InternalError"))]),
+        ("unknown code", vec![then(error(599, "Whatever"))]),
+        ("no status", vec![then(event("ERROR", &at("b", 9)))]),
+        ("not JSON", vec![then(json!("}{\n"))]),
+        ("close", vec![end("close")]),
+        ("abort", vec![end("abort")]),
         (
             "four times",
-            vec![
-                first(&[], "close"),
-                first(&[], "close"),
-                first(&[], "abort"),
-                first(&[], "close"),
-                rest.clone(),
-            ],
+            ["close", "close", "abort", "close"].map(end).into(),
         ),
     ];
-    for (name, watches) in ends {
-        let mock = script(
-            &json!({ "lists": [list(10, &[at("a", 5)]), later.clone()], "watches": watches }),
-        );
+    let starts = starts.map(|(name, watch)| (name, vec![watch], &whole));
+    let ends = ends.map(|(name, watches)| (name, watches, &rest));
+    for (name, mut watches, last) in starts.into_iter().chain(ends) {
+        watches.push(last.clone());
+        // A list after an event shows the last state, and a watch from there continues.
+        let lists = match last == &whole {
+            true => vec![list(10, &[at("a", 5)])],
+            false => vec![
+                list(10, &[at("a", 5)]),
+                list(11, &[at("a", 5), at("b", 11)]),
+            ],
+        };
+        let mock = script(&json!({ "lists": lists, "watches": watches }));
         let (pods, _) = start_with(&mock, Initial::List);
         let mut notified = pods.subscribe();
-        let seen = shown_next(&mut notified, 5).await;
-        assert_eq!(
-            seen,
-            [
-                "++prod/a@5",
-                "synced",
-                "+prod/b@11",
-                "~prod/b@13",
-                "+prod/c@17"
-            ],
-            "{name}"
-        );
+        let seen = shown_next(&mut notified, 5).await.join(" ");
+        let expected = "++prod/a@5 synced +prod/b@11 ~prod/b@13 +prod/c@17";
+        assert_eq!(seen, expected, "{name}");
         let more = timeout(Duration::from_secs(30), notified.recv()).await;
         assert!(more.is_err(), "{name}: {more:?}");
         assert_eq!(pods.resource_version(), "17", "{name}");
@@ -138,7 +83,7 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
 
 /// A 410 in the stream is reported, and a list brings the missing changes.
 #[tokio::test(start_paused = true)]
-async fn w03_an_expired_watch_is_reported_and_listed_anew() {
+async fn w03_an_expired_watch_is_reported_and_relisted() {
     let watches = [
         json!({ "frames": [event("ADDED", &at("b", 11)), error(410, "Expired")], "end": "hold" }),
         json!({ "frames": [], "end": "hold" }),
@@ -169,7 +114,7 @@ async fn w03_an_expired_watch_is_reported_and_listed_anew() {
 
 /// A forbidden watch is reported each time. The informer does not end, and continues once it is permitted.
 #[tokio::test(start_paused = true)]
-async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
+async fn w04_a_forbidden_watch_is_reported_and_resumes_when_allowed() {
     for (code, reason, class) in [
         (403, "Forbidden", "forbidden"),
         (401, "Unauthorized", "unauthorized"),

@@ -1,5 +1,4 @@
 //! Replicas that share a resource, on servers with and without support for shards.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::collections::BTreeSet;
 

@@ -4,8 +4,6 @@
 //! the test fails if the table differs from the code's behaviour, so a change of behaviour appears as a change of the
 //! table.
 
-#![allow(clippy::unwrap_used, reason = "writing into a string does not fail")]
-
 use core::fmt::Write;
 use core::time::Duration;
 use std::path::PathBuf;
@@ -59,7 +57,7 @@ internal      500 {"kind":"Status","code":500,"reason":"InternalError"}
 
 /// States: a name, a description, and the inputs that lead there.
 const STATES: &str = "
-new             | nothing was asked yet                                          |
+new             | no request was sent yet                                        |
 list sent       | the first list, at version 0                                   | drain
 list body       | a list is being read                                           | drain; head; data begun
 list drained    | the list's JSON is complete, its body is not                   | drain; head; data list
@@ -336,9 +334,11 @@ fn table() -> String {
          of 0.8 s stands for 0.8 to 1.6 s. A row that would equal \"nothing\" is left out, since its input has no effect in that state.\n",
     );
     for [name, meaning, reach] in rows(STATES) {
+        let (first, rest) = meaning.split_at(1);
+        let first = first.to_uppercase();
         write!(
             page,
-            "\n## {name}\n\n{meaning}.\n\n| input | what follows |\n|---|---|\n"
+            "\n## {name}\n\n{first}{rest}.\n\n| input | what follows |\n|---|---|\n"
         )
         .unwrap();
         let outcome = |give: &str| {
@@ -383,7 +383,7 @@ fn the_table_is_what_the_code_does() {
         assert_eq!(
             made,
             kept,
-            "line {}: see the top of this file for how the table is made anew",
+            "line {}: see the top of this file for how to regenerate the table",
             number + 1
         );
     }

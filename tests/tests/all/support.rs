@@ -1,14 +1,18 @@
 //! What tests of informers on tokio share: a server with Pods, informers of them, and their reports.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_core::reflector::Initial;
 use informer_core::{Decode, Decoder, Form, Resource};
-use informer_mock::{Backend, FakeServer, Mock, MockTransport, ScriptedServer, TokioClock, json};
+use informer_mock::{
+    Backend, FakeServer, Mock, MockTransport, ObjectRef, ScriptedServer, TokioClock, json,
+};
 use informer_tests::{next, shown};
+use informer_tokio::handler::{AsyncEventHandler, EventHandler};
 use informer_tokio::informer::{Builder, Driver};
-use informer_tokio::{Informer, Raw, Subscription};
+use informer_tokio::{Entry, Informer, Raw, Subscription};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -78,6 +82,65 @@ pub(crate) fn start_with<B: Backend + Send + 'static>(
     (pods, reports)
 }
 
+/// A handler that records events as `++a`, `+a`, `~a`, `=a`, `-a`. With calls that await, it sleeps before each.
+#[derive(Clone, Default)]
+pub(crate) struct Recorder {
+    pub(crate) heard: Heard,
+    pub(crate) sleep: Duration,
+}
+
+pub(crate) type Heard = Arc<Mutex<Vec<String>>>;
+
+impl Recorder {
+    pub(crate) fn note(&self, text: String) {
+        let mut heard = self.heard.lock().expect("no test panics with it");
+        heard.push(text);
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        core::mem::take(&mut *self.heard.lock().expect("no test panics with it"))
+    }
+
+    pub(crate) fn sorted(&self) -> Vec<String> {
+        let mut heard = self.take();
+        heard.sort();
+        heard
+    }
+}
+
+impl<F: Form> EventHandler<F> for Recorder {
+    fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
+        let sign = if is_in_initial_list { "++" } else { "+" };
+        self.note(format!("{sign}{}", entry.name()));
+    }
+
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
+        let sign = if old.is_same_state(new) { "=" } else { "~" };
+        self.note(format!("{sign}{}", new.name()));
+    }
+
+    fn on_delete(&mut self, entry: &Entry<F>, _: bool) {
+        self.note(format!("-{}", entry.name()));
+    }
+}
+
+impl AsyncEventHandler<Raw> for Recorder {
+    async fn on_add(&mut self, entry: &Entry<Raw>, is_in_initial_list: bool) {
+        sleep(self.sleep).await;
+        EventHandler::on_add(self, entry, is_in_initial_list);
+    }
+
+    async fn on_update(&mut self, old: &Entry<Raw>, new: &Entry<Raw>) {
+        sleep(self.sleep).await;
+        EventHandler::on_update(self, old, new);
+    }
+
+    async fn on_delete(&mut self, entry: &Entry<Raw>, is_unknown: bool) {
+        sleep(self.sleep).await;
+        EventHandler::on_delete(self, entry, is_unknown);
+    }
+}
+
 /// The reports of an informer: classes and keys.
 #[derive(Clone, Default)]
 pub(crate) struct Reports(Arc<Mutex<Vec<(&'static str, String)>>>);
@@ -119,4 +182,22 @@ pub(crate) async fn settle() {
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// The server's objects or an informer's objects, as text.
+pub(crate) fn truth(mock: &Server) -> BTreeMap<String, String> {
+    mock.with(|server| {
+        let object = |object: ObjectRef<'_>| (object.key(), object.version().to_string());
+        server.objects("pods").map(object).collect()
+    })
+}
+
+pub(crate) fn held<F: Form>(pods: &Informer<F>) -> BTreeMap<String, String> {
+    let entry = |entry: &Entry<F>| {
+        (
+            entry.key().to_string(),
+            entry.resource_version().to_string(),
+        )
+    };
+    pods.lister().list().iter().map(entry).collect()
 }

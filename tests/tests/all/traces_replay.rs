@@ -8,7 +8,7 @@ use core::ops::AddAssign;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use informer_core::storage::BoxedIndexFn;
+use informer_core::storage::Storage;
 use informer_core::{
     Heap,
     cache::{DeltaFifo, Indexer, KnownObjects},
@@ -497,7 +497,7 @@ impl Player {
     }
 
     fn add_index(&mut self, name: &str) -> Result<(), String> {
-        let function: BoxedIndexFn<Object> = match name {
+        let function: <Heap as Storage>::IndexFn<Object> = match name {
             "node" => Box::new(|object, value| value(&object.node)),
             "zones" => Box::new(|object, value| object.zones.iter().for_each(|zone| value(zone))),
             _ => return Err(format!("index {name}: not known here")),

@@ -1,10 +1,6 @@
 //! The conformance suite for transports other than the mock's.
 #![cfg(unix)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::std_instead_of_core,
-    reason = "a test may"
-)]
+#![allow(clippy::std_instead_of_core, reason = "a test may")]
 
 #[path = "../../../examples/more/custom_transport/tunnel.rs"]
 mod tunnel;

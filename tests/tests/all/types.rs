@@ -1,5 +1,4 @@
 //! Types with a resource, metadata only, field selectors, and a transport chosen at run time.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 

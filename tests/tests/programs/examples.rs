@@ -51,10 +51,7 @@ async fn each_runs_by_its_one_command() {
         shows(
             "load_balancer",
             at,
-            &[
-                "prod/web is as it should be now",
-                "prod/mail is as it should be now"
-            ]
+            &["prod/web is configured", "prod/mail is configured"]
         ),
         shows("firewall", at, &["firewall.nft is written"]),
         shows("sample_controller", at, &["prod/shop has", "prod/blog has"]),

@@ -207,6 +207,9 @@ async fn a_table_begins_with_the_names_of_its_columns() {
     let header = shown.lines().next().expect("a header");
     let columns: Vec<&str> = header.split_whitespace().take(4).collect();
     assert_eq!(columns, ["NAMESPACE/NAME", "VERSION", "PHASE", "NODE"]);
+    let row = shown.lines().nth(1).expect("an object");
+    let node = row.rfind("node-").expect("a Pod of the demo has a node");
+    assert_eq!(header.find("NODE"), Some(node), "{header}\n{row}");
     assert!(
         shown.lines().any(|line| line.starts_with("synced after")),
         "{shown}"

@@ -79,7 +79,7 @@ pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
 }
 
 /// Errors of connections and credentials are one-line messages, each specific to the cause.
-pub(crate) async fn says_what_is_wrong(context: Context) -> Outcome {
+pub(crate) async fn names_the_cause_of_a_failure(context: Context) -> Outcome {
     let server = context.server()?;
     // A CA that signed nothing here.
     let wrong_ca = tempfile("wrong-ca.crt");

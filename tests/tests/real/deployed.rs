@@ -160,9 +160,7 @@ impl Trial {
         let arguments = ["--file", &file, "--page", "127.0.0.1:0"];
         let mut running = self.start("load-balancer", &arguments).await?;
         let page = running.shows("its health is at http://").await?;
-        running
-            .shows("default/balanced is as it should be now")
-            .await?;
+        running.shows("default/balanced is configured").await?;
         let address = page
             .trim_end_matches('/')
             .rsplit('/')
@@ -326,15 +324,10 @@ impl Trial {
     fn process(account: &str, file: &str, arguments: &[&str]) -> Outcome<Running> {
         let name = account.replace('-', "_");
         // Errors are shown, too.
-        let mut command = Command::new("sh");
-        command
+        let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 2>&1"])
-            .arg(example(&name));
-        // It uses the cluster that kubectl would use, and has no options.
-        if name != "same_controller" {
-            command.args(["--kubeconfig", file]);
-        }
-        let mut child = command
+            .arg(example(&name))
+            .args(["--kubeconfig", file])
             .args(arguments)
             .env("KUBECONFIG", file)
             .env_remove("RUST_LOG")

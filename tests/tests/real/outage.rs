@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use informer_tests::proxy::{Cut, FaultProxy};
-use informer_tests::real::{Identity, Log, Outcome, Plane, Protocol, Subject, ensure, until};
+use informer_tests::real::{Identity, Outcome, Plane, Protocol, Subject, ensure, until};
 use informer_tests::say;
 use informer_tokio::informer::Initial;
 use tokio::time::Instant;
@@ -59,7 +59,7 @@ pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> 
 
 /// etcd pauses and continues: the cache serves its objects, the open watch continues, and so does one opened
 /// meanwhile.
-pub(crate) async fn etcd_stops_and_goes_on(context: Context) -> Outcome {
+pub(crate) async fn etcd_stops_and_continues(context: Context) -> Outcome {
     let name = format!("etcd-{:?}", context.protocol);
     let server = context.server()?.apart(&name, &[]).await?;
     let cluster = server.cluster().await?;
@@ -151,22 +151,20 @@ pub(crate) async fn etcd_is_restored(context: Context) -> Outcome {
         subject.history.server_is_restored();
     }
     plane.restore().await?;
-    let is_listing = |log: &Log| log.lists() > log.answered_lists();
-    let listing: Vec<bool> = subjects.iter().map(|it| is_listing(&it.1.log)).collect();
-    ensure(listing.contains(&false), "all list already")?;
     plane.restart(&[]).await?;
     let restored = Instant::now();
-    for ((table, subject, _), listing) in subjects.iter().zip(listing) {
+    let mut silent = 0;
+    for (table, subject, _) in &subjects {
         subject.agrees(table).await?;
         let lost = subject.history.with(|book| book.counts[3]);
         subject.ensure(lost == LOST as u64, "a deletion was not notified")?;
-        subject.ensure(
-            listing || subject.reports("silent") >= 1,
-            "it was not silent",
-        )?;
+        silent += usize::from(subject.reports("silent") >= 1);
     }
+    // A server that starts or stops may refuse a watch in a way that leads to a list.
+    ensure(silent > 0, "no watch was silent")?;
     say(&format!(
-        "restored: {} informers, {LOST} objects less for each; all correct {:.1?} after the server was back",
+        "restored: {} informers, {silent} of them by a silent watch, {LOST} objects less for each; all correct {:.1?} after \
+         the server was back",
         subjects.len(),
         restored.elapsed(),
     ));

@@ -85,25 +85,14 @@ impl LeaseClient for Leases {
 
     async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, Error> {
         self.lives()?;
-        let path = format!("{}/{}", self.table.path(), self.name);
-        let (status, lease) = self
-            .table
-            .cluster()
-            .request(Method::GET, &path, None)
-            .await?;
+        let (status, lease) = self.table.request(Method::GET, &self.name, None).await?;
         Ok((status == 200).then(|| (record(&lease), version(&lease))))
     }
 
     async fn create(&mut self, record: &LeaseRecord) -> Result<Written, Error> {
         self.lives()?;
         let object = self.object(record, None);
-        let path = self.table.path();
-        written(
-            self.table
-                .cluster()
-                .request(Method::POST, path, Some(&object))
-                .await?,
-        )
+        written(self.table.request(Method::POST, "", Some(&object)).await?)
     }
 
     async fn update(
@@ -114,13 +103,8 @@ impl LeaseClient for Leases {
     ) -> Result<Written, Error> {
         self.lives()?;
         let object = self.object(record, Some(version));
-        let path = format!("{}/{}", self.table.path(), self.name);
-        written(
-            self.table
-                .cluster()
-                .request(Method::PUT, &path, Some(&object))
-                .await?,
-        )
+        let answer = self.table.request(Method::PUT, &self.name, Some(&object));
+        written(answer.await?)
     }
 }
 
@@ -128,11 +112,7 @@ impl MembersClient for Leases {
     type Error = Error;
 
     async fn list(&mut self) -> Result<Vec<LeaseRecord>, Error> {
-        let (status, list) = self
-            .table
-            .cluster()
-            .request(Method::GET, self.table.path(), None)
-            .await?;
+        let (status, list) = self.table.request(Method::GET, "", None).await?;
         let items = list["items"].as_array().filter(|_| status == 200);
         let items = items.ok_or_else(|| format!("{status} {list}"))?;
         Ok(items.iter().map(record).collect())

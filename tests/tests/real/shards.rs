@@ -59,10 +59,9 @@ fn start(
         .cluster()
         .transport(protocol, &Identity::Admin, None)?;
     let resource = table.resource().as_ref().shard(shard);
-    let (informer, driver) = Informer::<Raw>::builder_for(&transport, resource)
+    let informer = Informer::<Raw>::builder_for(&transport, resource)
         .initial(initial)
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     Ok(informer)
 }
 
@@ -275,10 +274,9 @@ async fn follow_changes(table: &Table, protocol: Protocol, server: Selects) -> O
     let transport = table
         .cluster()
         .transport(protocol, &Identity::Admin, None)?;
-    let (whole, driver) = Informer::<Raw>::builder_for(&transport, table.resource().as_ref())
+    let whole = Informer::<Raw>::builder_for(&transport, table.resource().as_ref())
         .shards(parts(ShardBy::Uid, 4))
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     tokio::time::timeout(Duration::from_secs(60), whole.synced()).await??;
     let expected = truth(table).await?;
     until(Duration::from_secs(60), "one cache has all parts", || {

@@ -132,38 +132,20 @@ fn what_cannot_be_understood_is_reported_without_secrets() {
         problem.ends_with("it is not a kubeconfig file in YAML or JSON; see line 1"),
         "{problem}"
     );
-    for (cluster, user, expected) in [
-        (
-            "certificate-authority-data: '?'",
-            "",
-            "certificate-authority-data is not base64",
-        ),
-        (
-            "",
-            "client-key-data: s3cret!",
-            "client-key-data is not base64",
-        ),
-        (
-            "",
-            "client-certificate: x",
-            "the client certificate or the client key is missing",
-        ),
-        (
-            "",
-            "auth-provider: {name: gcp}",
-            "auth provider \"gcp\" is not supported",
-        ),
-        (
-            "",
-            "exec: {apiVersion: client.authentication.k8s.io/v1}",
-            "exec plugin: it has no command",
-        ),
-        (
-            "",
-            "exec: {apiVersion: v7, command: x, interactiveMode: Never}",
-            "exec plugin: its apiVersion \"v7\" is not one of",
-        ),
-    ] {
+    // What the cluster and the user have, and the problem.
+    let table = r#"
+        certificate-authority-data: '?' | | certificate-authority-data is not base64
+        | client-key-data: s3cret! | client-key-data is not base64
+        | client-certificate: x | the client certificate or the client key is missing
+        | auth-provider: {name: gcp} | auth provider "gcp" is not supported
+        | exec: {apiVersion: client.authentication.k8s.io/v1} | exec plugin: it has no command
+        | exec: {apiVersion: v7, command: x, interactiveMode: Never} | exec plugin: its apiVersion "v7" is not one of
+    "#;
+    for row in table.trim().lines() {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [cluster, user, expected] = cells[..] else {
+            panic!("{row}")
+        };
         let problem = read(cluster, user).unwrap_err().to_string();
         assert!(
             problem.contains(expected) && !problem.contains("s3cret"),

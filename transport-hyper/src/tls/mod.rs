@@ -143,7 +143,7 @@ struct Current {
     version: Version,
     material: Material,
     roots: Roots,
-    /// Which of the roots were valid when the configuration was made.
+    /// The roots that were valid when the configuration was made.
     valid: Vec<bool>,
     /// The client certificate of the credential. It takes precedence over the configured one.
     presented: Option<Arc<ClientCertificate>>,

@@ -1,9 +1,5 @@
 //! The conformance suite for transports, over each protocol.
-#![allow(
-    clippy::unwrap_used,
-    clippy::std_instead_of_core,
-    reason = "a test may"
-)]
+#![allow(clippy::std_instead_of_core, reason = "a test may")]
 
 use std::future::poll_fn;
 

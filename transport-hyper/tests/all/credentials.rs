@@ -1,15 +1,11 @@
 //! Tokens, certificates and proxies: renewals and failures.
-#![allow(
-    clippy::unwrap_used,
-    clippy::std_instead_of_alloc,
-    reason = "a test may"
-)]
+#![allow(clippy::std_instead_of_alloc, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::support::{Peer, Server, read, tls};
+use crate::support::{Peer, Server, read, started, tls};
 use informer_core::{
     Body, Transport,
     transport::{FailureKind, Get, TransportError},
@@ -453,8 +449,7 @@ async fn a_socks_proxy_looks_up_the_name() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_begin_is_given_up() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let mut peer = server.accept().await;
         peer.request().await;

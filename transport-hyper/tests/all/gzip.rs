@@ -1,10 +1,9 @@
 //! Gzip bodies, over real sockets.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 
 use crate::support::{
-    Server, answer, answered, is_reused, read, read_abandoning, whole, write_in_steps,
+    Server, answer, answered, is_reused, read, read_abandoning, started, whole, write_in_steps,
 };
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use informer_core::{
@@ -90,8 +89,7 @@ async fn a_list_of_a_known_length_is_decoded_and_gives_its_connection_back() {
 
 #[tokio::test]
 async fn a_chunked_list_gives_its_connection_back() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let text = "abc".repeat(50_000);
     let bytes = member(text.as_bytes());
     let pieces: Vec<_> = bytes.chunks(100).flat_map(piece).collect();

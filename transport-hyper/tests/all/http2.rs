@@ -1,9 +1,5 @@
 //! Many requests on few HTTP/2 connections, over real sockets.
-#![allow(
-    clippy::unwrap_used,
-    clippy::std_instead_of_alloc,
-    reason = "a test may"
-)]
+#![allow(clippy::std_instead_of_alloc, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

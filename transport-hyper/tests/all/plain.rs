@@ -1,9 +1,8 @@
 //! HTTP/1.1 in plain text over real sockets.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 
-use crate::support::{Server, answered, is_reused, read, settle, whole};
+use crate::support::{Server, answered, failed_as, is_reused, read, settle, started, whole};
 use informer_core::{
     Body, Transport,
     transport::{FailureKind, Get, TransportError},
@@ -45,8 +44,7 @@ async fn a_request_is_written_as_it_should_be() {
 
 #[tokio::test]
 async fn status_and_retry_after_are_reported() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, _peer) = answered(
         &mut transport,
         &server,
@@ -63,8 +61,7 @@ async fn status_and_retry_after_are_reported() {
 
 #[tokio::test]
 async fn a_connection_is_kept_for_the_next_request() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let mut peer = whole(&mut transport, &server).await;
     for _ in 0..3 {
         is_reused(&mut transport, &mut peer).await;
@@ -73,8 +70,7 @@ async fn a_connection_is_kept_for_the_next_request() {
 
 #[tokio::test]
 async fn a_chunked_body_gives_its_connection_back() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, mut peer) = answered(
         &mut transport,
         &server,
@@ -87,8 +83,7 @@ async fn a_chunked_body_gives_its_connection_back() {
 
 #[tokio::test]
 async fn a_second_request_beside_a_watch_opens_another_connection() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, mut watching) = answered(
         &mut transport,
         &server,
@@ -106,8 +101,7 @@ async fn a_second_request_beside_a_watch_opens_another_connection() {
 
 #[tokio::test]
 async fn a_clone_has_a_connection_of_its_own() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let mut peer = whole(&mut transport, &server).await;
     let mut clone = transport.clone();
     let _other = whole(&mut clone, &server).await;
@@ -116,8 +110,7 @@ async fn a_clone_has_a_connection_of_its_own() {
 
 #[tokio::test]
 async fn a_body_dropped_half_read_closes_its_connection() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, mut peer) = answered(
         &mut transport,
         &server,
@@ -133,8 +126,7 @@ async fn a_body_dropped_half_read_closes_its_connection() {
 
 #[tokio::test]
 async fn an_abandoned_request_closes_its_connection() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let mut peer = {
         let mut sending = Box::pin(transport.send(Get::new("/x")));
         tokio::select! {
@@ -147,8 +139,7 @@ async fn an_abandoned_request_closes_its_connection() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_gives_up_is_not_kept() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, mut peer) = answered(
         &mut transport,
         &server,
@@ -162,8 +153,7 @@ async fn a_connection_that_the_server_gives_up_is_not_kept() {
 
 #[tokio::test]
 async fn t05_an_idle_connection_that_was_closed_is_noticed() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let peer = whole(&mut transport, &server).await;
     drop(peer);
     settle().await;
@@ -172,8 +162,7 @@ async fn t05_an_idle_connection_that_was_closed_is_noticed() {
 
 #[tokio::test]
 async fn an_idle_connection_is_not_kept_for_ever() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let mut peer = whole(&mut transport, &server).await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(91)).await;
@@ -184,32 +173,24 @@ async fn an_idle_connection_is_not_kept_for_ever() {
 
 #[tokio::test]
 async fn t05_a_kept_connection_that_breaks_is_reported_to_have_been_used() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let mut peer = whole(&mut transport, &server).await;
     let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
         peer.request().await;
         drop(peer);
     });
     let error = answer.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.connection_was_used()),
-        (FailureKind::Reset, true)
-    );
+    failed_as(&error, FailureKind::Reset, true);
 }
 
 #[tokio::test]
 async fn a_new_connection_that_breaks_is_reported_to_be_new() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
         server.accept().await.request().await;
     });
     let error = answer.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.connection_was_used()),
-        (FailureKind::Reset, false)
-    );
+    failed_as(&error, FailureKind::Reset, false);
     let port = server.port;
     assert_eq!(
         error.to_string(),
@@ -219,18 +200,14 @@ async fn a_new_connection_that_breaks_is_reported_to_be_new() {
 
 #[tokio::test]
 async fn a_reset_is_reported() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
         let mut peer = server.accept().await;
         peer.request().await;
         peer.0.set_zero_linger().unwrap();
     });
     let error = answer.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.connection_was_used()),
-        (FailureKind::Reset, false)
-    );
+    failed_as(&error, FailureKind::Reset, false);
     assert!(error.to_string().contains("reset by peer"), "{error}");
 }
 
@@ -241,10 +218,7 @@ async fn nobody_listening_is_reported() {
     let mut transport = server.transport();
     drop(server);
     let error = transport.send(Get::new("/x")).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.connection_was_used()),
-        (FailureKind::Refused, false)
-    );
+    failed_as(&error, FailureKind::Refused, false);
     let expected = format!("cannot connect to 127.0.0.1:{port}: Connection refused (os error ");
     assert!(error.to_string().starts_with(&expected), "{error}");
 }
@@ -297,8 +271,7 @@ async fn an_ipv6_address_works() {
 
 #[tokio::test]
 async fn what_does_not_speak_http_is_reported() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     let (answer, _peer) = answered(&mut transport, &server, "SSH-2.0-OpenSSH_9.9\r\n").await;
     let error = answer.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Other);
@@ -333,8 +306,7 @@ async fn a_request_that_cannot_be_written_is_reported() {
 
 #[tokio::test]
 async fn the_futures_can_move_between_threads() {
-    let server = Server::start().await;
-    let mut transport = server.transport();
+    let (server, mut transport) = started().await;
     is_send(&transport);
     let sending = transport.send(Get::new("/x"));
     is_send(&sending);

@@ -1,12 +1,8 @@
 //! TLS over real sockets, with certificates made for each test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::std_instead_of_alloc,
-    reason = "a test may"
-)]
+#![allow(clippy::std_instead_of_alloc, reason = "a test may")]
 
 use crate::support::tls::{Ca, accept, for_name};
-use crate::support::{Peer, Server, is_reused, read};
+use crate::support::{Peer, Server, failed_as, is_reused, read};
 use informer_core::{
     Body, Transport,
     transport::{FailureKind, Get, TransportError},
@@ -184,10 +180,7 @@ async fn an_unknown_ca_is_reported() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named("other"));
     let client = trusting(&server, &other);
     let (error, line) = failure(&server, ca.server(&here()), client).await;
-    assert_eq!(
-        (error.kind(), error.connection_was_used()),
-        (FailureKind::Tls, false)
-    );
+    failed_as(&error, FailureKind::Tls, false);
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is signed by an unknown CA; \

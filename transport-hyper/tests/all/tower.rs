@@ -1,10 +1,6 @@
 //! A service as a transport.
 #![cfg(feature = "tower")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::std_instead_of_alloc,
-    reason = "a test may"
-)]
+#![allow(clippy::std_instead_of_alloc, reason = "a test may")]
 
 use std::io;
 

@@ -32,31 +32,31 @@ macro_rules! checks {
 }
 
 checks! {
-    a_list_comes_whole
-    a_large_list_comes_whole
-    what_is_asked_for_arrives_as_it_is
+    a_list_arrives_complete
+    a_large_list_arrives_complete
+    requests_arrive_unchanged
     every_status_is_an_answer
     a_retry_after_in_seconds_is_reported
-    bytes_are_not_looked_at
-    pieces_of_any_size_make_the_same_whole
-    an_event_is_delivered_when_it_comes
-    an_event_comes_before_the_watch_ends
+    bytes_are_passed_unchanged
+    pieces_of_any_size_give_the_same_body
+    an_event_is_delivered_on_arrival
+    an_event_is_delivered_before_the_watch_ends
     the_clean_end_of_a_watch_is_no_error
-    what_nobody_reads_is_not_lost
-    no_byte_is_lost_where_reading_is_abandoned
+    unread_bytes_are_not_lost
+    no_byte_is_lost_if_a_read_is_abandoned
     a_cut_before_the_answer_is_an_error
     a_cut_inside_a_list_is_an_error
     a_cut_inside_a_watch_is_an_error
     after_a_failure_the_next_request_works
-    an_abandoned_request_is_given_up_at_the_server
-    a_dropped_body_is_given_up_at_the_server
+    an_abandoned_request_ends_at_the_server
+    a_dropped_body_ends_at_the_server
     many_requests_one_after_another
 }
 
 const PODS: &str = "/api/v1/pods?limit=500&resourceVersion=0";
 const WATCH: &str = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=300";
 
-async fn a_list_comes_whole<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
+async fn a_list_arrives_complete<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
     add(&server, "default", "a", "")?;
     let (head, body) = get(&mut transport, PODS).await?;
     equal("the status", &head.status, &200)?;
@@ -69,7 +69,10 @@ async fn a_list_comes_whole<T: Transport>(server: TestServer, mut transport: T) 
     )
 }
 
-async fn a_large_list_comes_whole<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
+async fn a_large_list_arrives_complete<T: Transport>(
+    server: TestServer,
+    mut transport: T,
+) -> Outcome {
     // More than a megabyte, so that it does not fit into the buffers of a connection.
     let filling = "0123456789abcdef".repeat(1024);
     for number in 0..80 {
@@ -80,10 +83,7 @@ async fn a_large_list_comes_whole<T: Transport>(server: TestServer, mut transpor
     same_bytes(&body, &expected)
 }
 
-async fn what_is_asked_for_arrives_as_it_is<T: Transport>(
-    server: TestServer,
-    mut transport: T,
-) -> Outcome {
+async fn requests_arrive_unchanged<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
     let target = "/api/v1/namespaces/prod/pods?labelSelector=app%20in%20%28a%2Cb%29%2Cx%21%3D%C3%BC&limit=7&continue=a%2Bb%2F%3D%26c";
     let accept =
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -154,14 +154,14 @@ async fn a_retry_after_in_seconds_is_reported<T: Transport>(
     Ok(())
 }
 
-async fn bytes_are_not_looked_at<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
+async fn bytes_are_passed_unchanged<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
     let every: Vec<u8> = (0..=255).cycle().take(10_000).collect();
     server.with(|server| server.inject(Fault::raw(&every)));
     let (_, body) = get(&mut transport, PODS).await?;
     same_bytes(&body, &every)
 }
 
-async fn pieces_of_any_size_make_the_same_whole<T: Transport>(
+async fn pieces_of_any_size_give_the_same_body<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -175,7 +175,7 @@ async fn pieces_of_any_size_make_the_same_whole<T: Transport>(
     Ok(())
 }
 
-async fn an_event_is_delivered_when_it_comes<T: Transport>(
+async fn an_event_is_delivered_on_arrival<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -194,7 +194,7 @@ async fn an_event_is_delivered_when_it_comes<T: Transport>(
     Ok(())
 }
 
-async fn an_event_comes_before_the_watch_ends<T: Transport>(
+async fn an_event_is_delivered_before_the_watch_ends<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -221,10 +221,7 @@ async fn the_clean_end_of_a_watch_is_no_error<T: Transport>(
     equal("the bytes", &all.len(), &0)
 }
 
-async fn what_nobody_reads_is_not_lost<T: Transport>(
-    server: TestServer,
-    mut transport: T,
-) -> Outcome {
+async fn unread_bytes_are_not_lost<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
     let mut watch = watch(&mut transport).await?;
     let filling = "0123456789abcdef".repeat(256);
     for number in 0..500 {
@@ -247,7 +244,7 @@ async fn what_nobody_reads_is_not_lost<T: Transport>(
     Ok(())
 }
 
-async fn no_byte_is_lost_where_reading_is_abandoned<T: Transport>(
+async fn no_byte_is_lost_if_a_read_is_abandoned<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -358,7 +355,7 @@ async fn after_a_failure_the_next_request_works<T: Transport>(
     Ok(())
 }
 
-async fn an_abandoned_request_is_given_up_at_the_server<T: Transport>(
+async fn an_abandoned_request_ends_at_the_server<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -381,7 +378,7 @@ async fn an_abandoned_request_is_given_up_at_the_server<T: Transport>(
     get(&mut transport, PODS).await.map(|_| ())
 }
 
-async fn a_dropped_body_is_given_up_at_the_server<T: Transport>(
+async fn a_dropped_body_ends_at_the_server<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {

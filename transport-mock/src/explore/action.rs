@@ -1,4 +1,4 @@
-//! What happens in a world besides the program under test.
+//! Events in a world besides those of the program under test.
 
 use core::time::Duration;
 
@@ -162,7 +162,7 @@ pub(super) enum Action {
     },
 }
 
-/// What a user does with an object.
+/// An action of a user on an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum UserChange {
     /// Creates it, or changes it, to a variant.
@@ -172,7 +172,7 @@ pub(super) enum UserChange {
     Recreate(usize),
 }
 
-/// Where a process dies.
+/// The point at which a process dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CrashAt {
     /// Wherever it is.
@@ -183,7 +183,7 @@ pub(super) enum CrashAt {
     AfterWrite,
 }
 
-/// What happens to a write.
+/// The fate of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WriteFault {
     /// Another client changes the object first.

@@ -19,17 +19,17 @@ pub struct Failure {
     pub seed: u64,
     /// The name of the check: what was expected.
     pub check: String,
-    /// What was found instead.
+    /// The result that was found instead.
     pub what: String,
     /// The shortest sequence of actions found that still fails.
     pub actions: Vec<Planned>,
-    /// What happened in the run of these actions, in order.
+    /// The events of the run of these actions, in order.
     pub trace: Trace,
     /// The first request that differs between two runs of the seed.
     pub difference: Option<Difference>,
     /// The number of actions in the run of the seed.
     pub(super) all_actions: usize,
-    /// What was unusual in the world.
+    /// The unusual settings of the world.
     pub(super) settings: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Failure {
 pub struct Planned {
     /// The time since the start of the run.
     pub at: Duration,
-    /// What happens.
+    /// The description of the action.
     pub what: String,
 }
 

@@ -42,15 +42,15 @@
 //! # The program under test
 //! It is a function of a [`Process`] that returns the future of the whole program. It reaches the server by
 //! [`Process::transport`] (for informers), [`Process::client`] (JSON), or `Process::service` (feature `tower`, for the
-//! client of kube-rs). Whatever outlives a process,
+//! client of kube-rs). Anything that outlives a process,
 //! such as the load balancers of a cloud, is state of the world: [`World::outside`] and [`Process::call`].
 //!
 //! A process dies when its future is dropped at the await where it is. Tasks that it has spawned cannot be ended, but
 //! they are cut off from the server for ever. If the future ends or the program has died, it is started again.
 //!
 //! # Determinism
-//! The same seed gives the same run if the program has no randomness of its own. Each failing seed is run twice, and
-//! the report says if the requests differ, with the first one that does. These are usual reasons:
+//! The same seed gives the same run if the program has no randomness of its own. Each failing seed is run twice. If
+//! the requests differ, the report shows the first difference. These are usual reasons:
 //! - the order of a `HashMap` with the standard hasher: use a `BTreeMap`, or sort;
 //! - jitter from a random seed: pass [`Process::seed`], as in `Builder::seed` of an informer;
 //! - `tokio::select!` without `biased;`, if several branches are ready at once;

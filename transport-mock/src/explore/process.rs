@@ -373,7 +373,7 @@ pub(super) struct LifeBody {
     life: Arc<Life>,
     exchange: Exchange<FakeServer, TokioClock>,
     number: usize,
-    /// What has arrived of the next event of a watch.
+    /// The received part of the next event of a watch.
     events: Option<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the user of [`Explore`](super::Explore) has given.
+//! The settings that the user of [`Explore`](super::Explore) has passed.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -103,7 +103,7 @@ pub struct Objects {
 
 impl Objects {
     /// Describes objects of a resource, which is named as in kubectl. They exist under the names `a` and `b` at times,
-    /// unless [`names`](Self::names) says otherwise.
+    /// or under those that [`names`](Self::names) sets.
     #[must_use]
     pub fn new(resource: &str, object: Value) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What happened in a run, in order.
+//! The events of a run, in order.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -27,7 +27,7 @@ pub struct Entry {
     pub peer: usize,
     /// The number of the request, which its response has too.
     pub request: Option<usize>,
-    /// What happened, on one line.
+    /// The event, on one line.
     pub what: String,
     /// The body of a request or response, shortened.
     pub detail: String,

@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// What all parts of a run share.
+/// The state that all parts of a run share.
 pub(super) struct Shared {
     pub(super) mock: Mock<FakeServer, TokioClock>,
     pub(super) spec: Arc<Spec>,

@@ -1,6 +1,7 @@
 //! The fake API server.
 
 mod answer;
+mod collection;
 mod list;
 mod negotiation;
 mod options;

@@ -1,7 +1,6 @@
 //! The suite for transports, and its detection of faulty ones.
 #![cfg(feature = "tokio")]
 #![allow(
-    clippy::unwrap_used,
     clippy::std_instead_of_core,
     clippy::wildcard_enum_match_arm,
     reason = "a test may"
@@ -162,11 +161,8 @@ async fn what_is_wrong_is_found() {
             "a_retry_after_in_seconds_is_reported",
         ),
         (Wrong::MakesErrorsOfStatuses, "every_status_is_an_answer"),
-        (Wrong::DropsTheAccept, "what_is_asked_for_arrives_as_it_is"),
-        (
-            Wrong::DecodesTheTarget,
-            "what_is_asked_for_arrives_as_it_is",
-        ),
+        (Wrong::DropsTheAccept, "requests_arrive_unchanged"),
+        (Wrong::DecodesTheTarget, "requests_arrive_unchanged"),
         (Wrong::TakesACutForAnEnd, "a_cut_inside_a_list_is_an_error"),
         (Wrong::TakesACutForAnEnd, "a_cut_inside_a_watch_is_an_error"),
         (
@@ -175,13 +171,13 @@ async fn what_is_wrong_is_found() {
         ),
         (
             Wrong::GathersBeforeItTells,
-            "an_event_is_delivered_when_it_comes",
+            "an_event_is_delivered_on_arrival",
         ),
         (
             Wrong::LosesWhatIsAbandoned,
-            "no_byte_is_lost_where_reading_is_abandoned",
+            "no_byte_is_lost_if_a_read_is_abandoned",
         ),
-        (Wrong::ReadsAsText, "bytes_are_not_looked_at"),
+        (Wrong::ReadsAsText, "bytes_are_passed_unchanged"),
         (
             Wrong::BreaksForEver,
             "after_a_failure_the_next_request_works",
@@ -190,7 +186,7 @@ async fn what_is_wrong_is_found() {
             Wrong::CallsACutATimeout,
             "a_cut_before_the_answer_is_an_error",
         ),
-        (Wrong::HoldsOn, "a_dropped_body_is_given_up_at_the_server"),
+        (Wrong::HoldsOn, "a_dropped_body_ends_at_the_server"),
     ] {
         let failed = failed(wrong).await;
         assert!(failed.contains(&expected), "{expected}: {failed:?}");

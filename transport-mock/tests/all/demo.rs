@@ -1,6 +1,5 @@
 //! The demo cluster.
 #![cfg(feature = "std")]
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 

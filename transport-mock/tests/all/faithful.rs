@@ -1,10 +1,9 @@
 //! Writes as the API server handles them: owners of fields, merging, scaling, schemas, admission and garbage.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use informer_mock::{FakeServer, Instant, Operation, Write, json};
 use serde_json::Value;
 
-use crate::common::write;
+use crate::common::{rows, value, write};
 
 const MAPS: &str = "/api/v1/namespaces/prod/configmaps";
 const WEBS: &str = "/apis/apps/v1/namespaces/prod/deployments";
@@ -96,35 +95,22 @@ fn gizmo(spec: Value) -> Value {
 #[test]
 fn fields_have_owners() {
     let mut server = FakeServer::new(1);
-    for (by, data, status, left) in [
-        (
-            "me",
-            json!({ "a": "1", "b": "1" }),
-            201,
-            json!({ "a": "1", "b": "1" }),
-        ),
-        // The same value has two owners.
-        (
-            "you",
-            json!({ "b": "1", "c": "1" }),
-            200,
-            json!({ "a": "1", "b": "1", "c": "1" }),
-        ),
-        ("you", json!({ "a": "2" }), 409, Value::Null),
-        (
-            "you&force=true",
-            json!({ "a": "2" }),
-            200,
-            json!({ "a": "2", "b": "1" }),
-        ),
-        // Only what nobody owns any more is removed.
-        ("me", json!({}), 200, json!({ "a": "2" })),
-        ("you", json!({}), 200, Value::Null),
-    ] {
-        let (code, answer) = apply(&mut server, by, data.clone());
-        assert_eq!(code, status, "{by} {data}: {answer}");
+    // The manager, what it applies, the status, and the data after it.
+    let table = r#"
+        me             | {"a":"1","b":"1"} | 201 | {"a":"1","b":"1"}
+        # The same value has two owners.
+        you            | {"b":"1","c":"1"} | 200 | {"a":"1","b":"1","c":"1"}
+        you            | {"a":"2"}         | 409 |
+        you&force=true | {"a":"2"}         | 200 | {"a":"2","b":"1"}
+        # Only what nobody owns any more is removed.
+        me             | {}                | 200 | {"a":"2"}
+        you            | {}                | 200 | null
+    "#;
+    for [by, data, status, left] in rows(table) {
+        let (code, answer) = apply(&mut server, by, value(data));
+        assert_eq!(code.to_string(), status, "{by} {data}: {answer}");
         if code < 300 {
-            assert_eq!(answer["data"], left, "{by} {data}");
+            assert_eq!(answer["data"], value(left), "{by} {data}");
         }
     }
     // The owner of a conflict is named, and both owners if there are two.
@@ -235,17 +221,15 @@ fn strategic_patches_merge_lists_by_their_keys() {
         WEBS,
         web(json!([{ "name": "a" }, { "name": "b" }])),
     );
-    for (body, status) in [
-        (
-            json!({ "spec": { "template": { "spec": { "containers": [{ "image": "1" }] } } } }),
-            500,
-        ),
-        (json!({ "spec": { "$patch": "what" } }), 500),
-        (json!([]), 400),
-        (json!({ "spec": 5 }), 400),
-    ] {
-        let (code, answer) = patch(&mut server, &format!("{WEBS}/web"), STRATEGIC, body.clone());
-        assert_eq!(code, status, "{body}: {answer}");
+    let table = r#"
+        {"spec":{"template":{"spec":{"containers":[{"image":"1"}]}}}} | 500
+        {"spec":{"$patch":"what"}}                                    | 500
+        []                                                            | 400
+        {"spec":5}                                                    | 400
+    "#;
+    for [body, status] in rows(table) {
+        let (code, answer) = patch(&mut server, &format!("{WEBS}/web"), STRATEGIC, value(body));
+        assert_eq!(code.to_string(), status, "{body}: {answer}");
     }
     let order = json!({ "spec": { "template": { "spec": { "$setElementOrder/containers": [{ "name": "b" }, { "name": "a" }] } } } });
     let (_, sorted) = patch(&mut server, &format!("{WEBS}/web"), STRATEGIC, order);
@@ -261,27 +245,18 @@ fn generations_count_changes_of_the_spec() {
     let one = format!("{WEBS}/web");
     let created = post(&mut server, WEBS, web(json!([{ "name": "c" }])));
     assert_eq!(created["metadata"]["generation"], 1);
-    for (target, body, expected) in [
-        (
-            one.clone(),
-            json!({ "metadata": { "labels": { "a": "b" }, "generation": 9 } }),
-            1,
-        ),
-        (one.clone(), json!({ "spec": { "replicas": 2 } }), 2),
-        (one.clone(), json!({ "spec": { "replicas": 2 } }), 2),
-        (
-            format!("{one}/status"),
-            json!({ "spec": { "replicas": 5 }, "status": { "replicas": 1 } }),
-            2,
-        ),
-        (
-            one.clone(),
-            json!({ "metadata": { "finalizers": ["example.com/a"] } }),
-            2,
-        ),
-    ] {
-        let (_, answer) = patch(&mut server, &target, MERGE, body.clone());
-        assert_eq!(answer["metadata"]["generation"], expected, "{body}");
+    // The subresource, the patch, and the generation after it.
+    let table = r#"
+                | {"metadata":{"labels":{"a":"b"},"generation":9}} | 1
+                | {"spec":{"replicas":2}}                          | 2
+                | {"spec":{"replicas":2}}                          | 2
+        /status | {"spec":{"replicas":5},"status":{"replicas":1}}  | 2
+                | {"metadata":{"finalizers":["example.com/a"]}}    | 2
+    "#;
+    for [part, body, expected] in rows(table) {
+        let (_, answer) = patch(&mut server, &format!("{one}{part}"), MERGE, value(body));
+        let generation = &answer["metadata"]["generation"];
+        assert_eq!(generation.to_string(), expected, "{body}");
     }
     let (_, deleted) = write(&mut server, "DELETE", &one, "", &Value::Null);
     assert_eq!(deleted["metadata"]["generation"], 3);
@@ -370,47 +345,24 @@ fn a_dry_run_stores_nothing() {
 #[test]
 fn objects_that_are_not_valid_are_refused_with_the_fields() {
     let mut server = gizmos();
-    let named = |metadata: Value| json!({ "metadata": metadata });
-    for (target, body, field) in [
-        (MAPS, named(json!({ "name": "UPPER" })), "metadata.name"),
-        (
-            MAPS,
-            named(json!({ "name": "a", "labels": { "a b": "c" } })),
-            "metadata.labels",
-        ),
-        (
-            MAPS,
-            named(json!({ "name": "a", "annotations": { "/c": "c" } })),
-            "metadata.annotations",
-        ),
-        (
-            MAPS,
-            named(json!({ "name": "a", "finalizers": ["plain"] })),
-            "metadata.finalizers[0]",
-        ),
-        (
-            MAPS,
-            named(json!({ "name": "a", "ownerReferences": [{}] })),
-            "metadata.ownerReferences.apiVersion",
-        ),
-        (GIZMOS, gizmo(json!({})), "spec.color"),
-        (GIZMOS, gizmo(json!({ "color": "green" })), "spec.color"),
-        (
-            GIZMOS,
-            gizmo(json!({ "color": "red", "set": ["a", "a"] })),
-            "spec.set[1]",
-        ),
-        (
-            GIZMOS,
-            gizmo(json!({ "color": "red", "ports": [{ "name": "x" }] })),
-            "spec.ports[0].port",
-        ),
-        (
-            GIZMOS,
-            gizmo(json!({ "color": "red", "replicas": "1" })),
-            "spec.replicas",
-        ),
-    ] {
+    let metadata = r#"
+        {"name":"UPPER"}                       | metadata.name
+        {"name":"a","labels":{"a b":"c"}}      | metadata.labels
+        {"name":"a","annotations":{"/c":"c"}}  | metadata.annotations
+        {"name":"a","finalizers":["plain"]}    | metadata.finalizers[0]
+        {"name":"a","ownerReferences":[{}]}    | metadata.ownerReferences.apiVersion
+    "#;
+    let metadata = rows(metadata)
+        .map(|[metadata, field]| (MAPS, json!({ "metadata": value(metadata) }), field));
+    let specs = r#"
+        {}                                     | spec.color
+        {"color":"green"}                      | spec.color
+        {"color":"red","set":["a","a"]}        | spec.set[1]
+        {"color":"red","ports":[{"name":"x"}]} | spec.ports[0].port
+        {"color":"red","replicas":"1"}         | spec.replicas
+    "#;
+    let specs = rows(specs).map(|[spec, field]| (GIZMOS, gizmo(value(spec)), field));
+    for (target, body, field) in metadata.chain(specs) {
         let (status, answer) = write(&mut server, "POST", target, "", &body);
         assert_eq!(
             (status, &answer["reason"]),

@@ -1,5 +1,4 @@
 //! Each fault, as a client sees it.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
 

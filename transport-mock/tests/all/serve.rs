@@ -1,6 +1,5 @@
 //! The server on a real port.
 #![cfg(feature = "serve")]
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::net::SocketAddr;
 

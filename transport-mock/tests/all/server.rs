@@ -1,5 +1,4 @@
 //! The fake API server, compared with the documented behaviour of the real one.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use crate::common::{Ended, JSON, ask, ask_as, at, events, head, names, pod, read};
 use informer_mock::{Backend, Config, FakeServer, Gone, HeadPoll, MutationError, ResponseId, json};

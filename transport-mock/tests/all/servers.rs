@@ -1,5 +1,4 @@
 //! Several servers, a restored backup, and load balancers and proxies.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -15,7 +14,7 @@ fn server() -> FakeServer {
 
 /// A server that lags, and is set to lag at a later version, receives the changes in between.
 #[test]
-fn a_server_that_lags_less_than_before_tells_its_watches_what_it_sees_now() {
+fn a_server_that_catches_up_sends_its_watches_the_newer_events() {
     let mut server = server();
     server.create("pods", pod("a", "x")).unwrap(); // 2
     server.lag_at(2);
@@ -170,7 +169,7 @@ fn a_thin_link_brings_so_many_bytes_a_second() {
 }
 
 #[test]
-fn what_says_nothing_is_cut_on_the_way() {
+fn a_silent_connection_is_cut_on_the_way() {
     let mut config = Config::default();
     config.idle_cut = Some(Duration::from_secs(240));
     config.bookmarks = false;

@@ -1,6 +1,5 @@
 //! The transport on virtual time.
 #![cfg(feature = "std")]
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::cell::RefCell;
 use core::time::Duration;

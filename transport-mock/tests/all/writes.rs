@@ -1,5 +1,4 @@
 //! Writes by the paths of the API.
-#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use informer_mock::{DeleteAnswer, FakeServer, Instant, Write, json};
 use serde_json::Value;

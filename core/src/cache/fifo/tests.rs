@@ -592,7 +592,7 @@ a resync gives way               | a 0 | replace a 1, pop, resync, replace | a: 
 
     /// Deltas that cancel out are not queued, and do not delay HasSynced.
     #[test]
-    fn what_came_to_nothing_is_gone() {
+    fn deltas_that_cancel_out_are_not_queued() {
         let mut rig = Rig::<Tiny>::new(Mode::Merged, EMPTY);
         rig.run("add a 1, add b 2, delete a 3");
         assert_eq!((rig.fifo.len(), rig.queued()), (1, vec!["b".to_string()]));
@@ -605,7 +605,7 @@ a resync gives way               | a 0 | replace a 1, pop, resync, replace | a: 
     }
 
     #[test]
-    fn what_came_to_nothing_does_not_hold_back_has_synced() {
+    fn deltas_that_cancel_out_do_not_delay_has_synced() {
         let after = |script| {
             let mut rig = Rig::<Roomy>::new(Mode::Merged, EMPTY);
             rig.run(script);

@@ -8,7 +8,9 @@ use core::error::Error;
 use core::fmt::Write;
 
 use super::*;
+use crate::cache::NAMESPACE_INDEX;
 use crate::cache::fifo::DeltaFifo;
+use crate::object::split_key;
 #[cfg(feature = "alloc")]
 use crate::storage::Heap;
 use crate::storage::Inline;
@@ -30,7 +32,7 @@ on_both! {
     i01_store
     i02_index_finds_what_shares_a_value
     i03_a_key_error_is_reported
-    i05_a_value_that_nobody_has_is_gone
+    i05_a_value_without_objects_is_removed
     i06_several_values_through_changes
     i08_values_are_listed_once
     i08_users_of_several_objects
@@ -257,7 +259,7 @@ fn i03_a_key_error_is_reported<S: Functions>() {
     assert_eq!(under(&store, "zones", "x"), "a");
 }
 
-fn i05_a_value_that_nobody_has_is_gone<S: Functions>() {
+fn i05_a_value_without_objects_is_removed<S: Functions>() {
     let mut store = store::<S>(&[("a", "x"), ("b", "x"), ("c", "y")]);
     assert_eq!(values(&store, "zones"), "x y");
     store.delete("a");

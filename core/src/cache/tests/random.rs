@@ -175,7 +175,7 @@ where
                     .insert(number, model.known.keys().cloned().collect());
             }
             4 if is_listing && model.truth.get(&key).is_some_and(|f| f.source == source) => {
-                pods.keep(source, &key);
+                pods.mark_stale(source, &key);
                 let epoch = model.lists[&source];
                 model.truth.get_mut(&key).unwrap().named = epoch;
             }

@@ -1,4 +1,4 @@
-//! Fixed storage: what is refused for want of room, and when a list is wanted for it.
+//! Fixed storage: what is rejected for want of room, and when a list is wanted for it.
 
 use super::*;
 

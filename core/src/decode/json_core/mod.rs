@@ -109,8 +109,7 @@ pub struct JsonCoreError {
 
 /// The problem that made [`JsonCore`] reject an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum JsonCoreProblem {
+pub(crate) enum JsonCoreProblem {
     /// A required field is missing.
     Missing(&'static str),
     /// A field occurs twice.
@@ -141,12 +140,6 @@ pub enum JsonCoreProblem {
 }
 
 impl JsonCoreError {
-    /// Returns the problem.
-    #[must_use]
-    pub const fn problem(&self) -> JsonCoreProblem {
-        self.problem
-    }
-
     /// Returns the innermost field with the problem, if it is inside a field.
     #[must_use]
     pub const fn field(&self) -> Option<&'static str> {

@@ -28,7 +28,7 @@ fn decode<T: DeserializeOwned>(json: &str) -> Result<T, JsonCoreError> {
 }
 
 fn problem<T: DeserializeOwned + fmt::Debug>(json: &str) -> JsonCoreProblem {
-    decode::<T>(json).unwrap_err().problem()
+    decode::<T>(json).unwrap_err().problem
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_text_that_is_wanted_has_room_for_so_many_bytes_where_it_has_escapes() {
         Ok(thing("0123456789abcde\n", None))
     );
     let error = decode::<Thing>(r#"{"name":"0123456789abcdef\n"}"#).unwrap_err();
-    assert_eq!(error.problem(), JsonCoreProblem::TextTooLong { room: 16 });
+    assert_eq!(error.problem, JsonCoreProblem::TextTooLong { room: 16 });
     assert_eq!(error.field(), Some("name"));
     // A string without escapes is limited only by the capacity of its field.
     #[derive(Deserialize, Debug)]

@@ -343,7 +343,7 @@ fn an_answer_to_an_earlier_request_counts_for_nothing() {
 
 /// The Lease is deleted while the result of a renewal is unknown, so any replica may create it.
 #[test]
-fn who_reads_that_the_lease_is_gone_leads_no_more() {
+fn a_leader_that_finds_no_lease_stops_leading() {
     let mut api = Api::default();
     let mut a = elector("a");
     api.serve(at(0), &mut a);

@@ -2,7 +2,7 @@
 
 use super::{Log, LogError, Tail};
 use crate::cache::Record;
-use crate::journal::format::{self, Cursor, Found, INCOMPLETE, Kind, number};
+use crate::journal::format::{self, How, INCOMPLETE, Kind, Located, LogCursor, number};
 use crate::journal::identity::Identity;
 use crate::journal::index::Index;
 use crate::journal::medium::{Area, Medium, Room};
@@ -61,7 +61,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     }
 
     /// Counts the records and bytes of an area from a position on, which are dropped.
-    fn dropped(&mut self, from: Cursor) -> Result<LostRecords, M::Error> {
+    fn dropped(&mut self, from: LogCursor) -> Result<LostRecords, M::Error> {
         let end = self.medium.len(from.area)?;
         let used = self.medium.used(from.area)?;
         let mut cursor = from;
@@ -84,11 +84,11 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         &mut self,
         area: Area,
         lost: &mut dyn FnMut(LostRecords),
-    ) -> Result<Option<(u64, Identity, Cursor)>, M::Error> {
+    ) -> Result<Option<(u64, Identity, LogCursor)>, M::Error> {
         let end = self.medium.len(area)?;
         let mut head = [0; format::HEAD];
-        let mut cursor = Cursor::start(area);
-        let found = format::read(&mut self.medium, &mut head, &mut cursor, end)?;
+        let mut cursor = LogCursor::start(area);
+        let found = format::read(&mut self.medium, &mut head, &mut cursor, end, How::Checked)?;
         let head = found
             .filter(|found| found.kind == Kind::Head && found.len == format::HEAD)
             .and_then(|_| format::parse_head(&head))
@@ -108,7 +108,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     /// Passes on the current records of an area, up to its last version. Returns `None` if it has no version.
     fn load_area(
         &mut self,
-        start: Cursor,
+        start: LogCursor,
         take: &mut dyn FnMut(Record<'_>),
     ) -> Result<Option<Tail>, LogError<M::Error>> {
         if I::KEEPS {
@@ -121,7 +121,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     /// Reads the valid records up to the last version, and then reads them again to pass them on.
     fn load_twice(
         &mut self,
-        start: Cursor,
+        start: LogCursor,
         take: &mut dyn FnMut(Record<'_>),
     ) -> Result<Option<Tail>, LogError<M::Error>> {
         let end = self.medium.len(start.area)?;
@@ -141,7 +141,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         while cursor.at < committed.at {
             // The record was checked in the first pass.
             let (medium, room) = (&mut self.medium, &mut self.room);
-            let found = format::read_again(medium, room, &mut cursor, committed.at)?;
+            let found = format::read(medium, room, &mut cursor, committed.at, How::Again)?;
             let found = found.ok_or(LogError::Damaged)?;
             self.give(&found, true, cursor.at >= committed.at, take)?;
         }
@@ -152,7 +152,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     /// immediately. If a record turns out to be damaged, later records are taken back.
     fn load_at_once(
         &mut self,
-        start: Cursor,
+        start: LogCursor,
         take: &mut dyn FnMut(Record<'_>),
     ) -> Result<Option<Tail>, LogError<M::Error>> {
         let mut end = self.medium.len(start.area)?;
@@ -160,7 +160,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             let mut cursor = start;
             while cursor.at < committed {
                 let (medium, room) = (&mut self.medium, &mut self.room);
-                let found = format::read_in_place(medium, room, &mut cursor, committed)?;
+                let found = format::read(medium, room, &mut cursor, committed, How::InPlace)?;
                 let Some(found) = found else {
                     break;
                 };
@@ -178,7 +178,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
 
     /// Scans the keys of an area and indexes the current records, assuming that all records up to the last version are
     /// valid. Returns the end of that version, and whether all records up to there are current.
-    fn survey(&mut self, start: Cursor, end: u64) -> Result<Option<(u64, bool)>, M::Error> {
+    fn survey(&mut self, start: LogCursor, end: u64) -> Result<Option<(u64, bool)>, M::Error> {
         let mut end = end;
         loop {
             self.index.clear();
@@ -215,7 +215,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     /// Takes back the records that were passed on up to a position.
     fn take_back(
         &mut self,
-        start: Cursor,
+        start: LogCursor,
         end: u64,
         take: &mut dyn FnMut(Record<'_>),
     ) -> Result<(), M::Error> {
@@ -235,7 +235,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     /// Passes on a record that was just read if it is current, and the last version.
     fn give(
         &mut self,
-        found: &Found,
+        found: &Located,
         counts: bool,
         is_last: bool,
         take: &mut dyn FnMut(Record<'_>),
@@ -262,7 +262,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     }
 
     /// Returns the value of a record that was just read.
-    fn value(&mut self, found: &Found) -> Result<&[u8], M::Error> {
+    fn value(&mut self, found: &Located) -> Result<&[u8], M::Error> {
         let lent = if I::KEEPS {
             self.medium.lend(found.area, found.value, found.len)?
         } else {

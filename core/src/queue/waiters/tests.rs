@@ -16,7 +16,7 @@ fn no_key_lies_there_while_somebody_sleeps() {
     for seed in 0..crate::rounds(500) {
         let mut rng = Rng::new(seed);
         let mut queue: PolledQueue<u64> = PolledQueue::new();
-        let mut waiters = Waiters::new();
+        let mut waiters = Waiters::default();
         // Each waiter, and the time until which it sleeps.
         let mut sleeping: BTreeMap<Waiter, Option<Instant>> = BTreeMap::new();
         let mut working = alloc::vec::Vec::new();

@@ -62,7 +62,7 @@ fn the_delay_is_reported() {
 
 /// X13: client-go's saw-tooth.
 #[test]
-fn x13_as_client_go_the_delays_begin_anew_every_two_minutes() {
+fn x13_as_in_client_go_the_delays_restart_every_two_minutes() {
     let mut w = World::client_go(Initial::List);
     w.expect("LIST limit=500 resourceVersion=0");
     let mut expected = ms(800);
@@ -82,7 +82,7 @@ fn x13_as_client_go_the_delays_begin_anew_every_two_minutes() {
 
 /// DIFFERENCES: a watch that lasted half a minute resets the delays.
 #[test]
-fn a_watch_that_lived_begins_the_delays_anew() {
+fn a_long_watch_resets_the_delays() {
     let sick = |mut w: World| {
         w.expect("LIST limit=500 resourceVersion=0");
         for base in least_delays().take(4) {
@@ -188,7 +188,7 @@ fn streams_that_end_too_often_wait() {
 /// DIFFERENCES: if the credentials or the parameters are rejected, the first delays are the same and the cap is five
 /// minutes, as long as the class of the error stays the same.
 #[test]
-fn a_refusal_that_only_a_person_can_mend_is_retried_more_seldom() {
+fn a_permanent_refusal_is_retried_less_often() {
     let delays = [
         800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800,
     ];
@@ -223,7 +223,7 @@ fn a_refusal_that_only_a_person_can_mend_is_retried_more_seldom() {
 
 /// The same if only watching is forbidden: each run would list everything for nothing.
 #[test]
-fn a_watch_that_stays_forbidden_is_tried_more_seldom() {
+fn a_watch_that_stays_forbidden_is_retried_less_often() {
     let mut w = World::list();
     w.expect("LIST limit=500 resourceVersion=0");
     let mut last = Duration::ZERO;

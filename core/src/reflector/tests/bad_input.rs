@@ -14,32 +14,23 @@ use crate::{Frame, Heap, Instant, Output, Reflector, Resource};
 #[test]
 fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
     let status = status(410, "Expired");
-    for (body, class) in [
-        ("<html><body>Please log in</body></html>", "not-json"),
-        ("", "truncated"),
-        ("{", "truncated"),
-        ("null", "not-json"),
-        ("\0", "not-json"),
-        ("[]", "not-json"),
-        ("\"x\"", "not-json"),
-        ("{\"items\":{}}", "not-json"),
-        ("{\"kind\":\"PodList\",\"items\":[oops]}", "not-json"),
-        ("{}", "not-a-list"),
-        ("{\"items\":[]}", "not-a-list"),
-        (
-            "{\"metadata\":{\"resourceVersion\":\"20\"},\"items\":[]}",
-            "not-a-list",
-        ),
-        (status.as_str(), "not-a-list"),
-        (
-            r#"{"kind":"ServiceList","metadata":{"resourceVersion":"20"},"items":[]}"#,
-            "not-a-list",
-        ),
-        (
-            r#"{"kind":"Pod","metadata":{"name":"a","resourceVersion":"20"}}"#,
-            "not-a-list",
-        ),
-    ] {
+    let bodies = r#"
+        not-json   | <html><body>Please log in</body></html>
+        truncated  |
+        truncated  | {
+        not-json   | null
+        not-json   | []
+        not-json   | "x"
+        not-json   | {"items":{}}
+        not-json   | {"kind":"PodList","items":[oops]}
+        not-a-list | {}
+        not-a-list | {"items":[]}
+        not-a-list | {"metadata":{"resourceVersion":"20"},"items":[]}
+        not-a-list | {"kind":"ServiceList","metadata":{"resourceVersion":"20"},"items":[]}
+        not-a-list | {"kind":"Pod","metadata":{"name":"a","resourceVersion":"20"}}
+    "#;
+    let more = [("not-json", "\0"), ("not-a-list", status.as_str())];
+    for (class, body) in crate::rows(bodies).chain(more) {
         for initial in [false, true] {
             let mut w = if initial {
                 World::list()
@@ -86,23 +77,20 @@ fn a_page_that_is_no_list_sweeps_nothing() {
 /// Frames that break a watch: a report, a delay, a list.
 #[test]
 fn what_is_no_event_breaks_the_watch() {
-    for (bytes, class) in [
-        ("<html><body>Please log in</body></html>", "not-json"),
-        (r#"{"type":"MODIFIED","object":{oops}}"#, "not-json"),
-        ("{]", "not-json"),
-        ("null", "not-json"),
-        ("\0\0", "not-json"),
-        ("[1]", "not-json"),
-        ("{}", "not-an-event"),
-        (r#"{"hello":"world"}"#, "not-an-event"),
-        (r#"{"type":"ADDED"}"#, "not-an-event"),
-        (r#"{"type":"ADDED","object":null}"#, "not-an-event"),
-        (r#"{"object":{}}"#, "not-an-event"),
-        (
-            r#"{"kind":"Status","status":"Failure","code":410,"reason":"Expired"}"#,
-            "not-an-event",
-        ),
-    ] {
+    let frames = r#"
+        not-json     | <html><body>Please log in</body></html>
+        not-json     | {"type":"MODIFIED","object":{oops}}
+        not-json     | {]
+        not-json     | null
+        not-json     | [1]
+        not-an-event | {}
+        not-an-event | {"hello":"world"}
+        not-an-event | {"type":"ADDED"}
+        not-an-event | {"type":"ADDED","object":null}
+        not-an-event | {"object":{}}
+        not-an-event | {"kind":"Status","status":"Failure","code":410,"reason":"Expired"}
+    "#;
+    for (class, bytes) in crate::rows(frames).chain([("not-json", "\0\0")]) {
         let mut w = World::list().watching();
         // Earlier events take effect, later ones do not.
         w.events(&[modified("a", 11)]);
@@ -160,29 +148,16 @@ fn unusable() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Objects without a name or of another resource: they are skipped.
-fn nameless() -> Vec<(&'static str, Vec<u8>)> {
-    let text = |text: &str| text.as_bytes().to_vec();
-    vec![
-        ("no-name", text(r#"{"metadata":{"resourceVersion":"20"}}"#)),
-        ("no-name", text("{}")),
-        ("no-name", text(r#"{"metadata":null}"#)),
-        (
-            "no-name",
-            text(r#"{"metadata":{"name":5,"resourceVersion":"20"}}"#),
-        ),
-        (
-            "other-kind",
-            text(
-                r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"20"}}"#,
-            ),
-        ),
-        (
-            "other-kind",
-            text(
-                r#"{"apiVersion":"metrics.k8s.io/v1beta1","kind":"Pod","metadata":{"name":"x","resourceVersion":"20"}}"#,
-            ),
-        ),
-    ]
+fn nameless() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    let objects = r#"
+        no-name    | {"metadata":{"resourceVersion":"20"}}
+        no-name    | {}
+        no-name    | {"metadata":null}
+        no-name    | {"metadata":{"name":5,"resourceVersion":"20"}}
+        other-kind | {"kind":"Service","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"20"}}
+        other-kind | {"apiVersion":"metrics.k8s.io/v1beta1","kind":"Pod","metadata":{"name":"x","resourceVersion":"20"}}
+    "#;
+    crate::rows(objects).map(|(class, object)| (class, object.as_bytes()))
 }
 
 fn stale(w: &World) -> Vec<String> {
@@ -285,7 +260,7 @@ fn what_cannot_be_named_is_skipped() {
         let mut w = World::list().watching();
         let start = b"{\"type\":\"ADDED\",\"object\":";
         w.events(&[]);
-        w.bytes(&joined(&[start, &object, b"}"]));
+        w.bytes(&joined(&[start, object, b"}"]));
         w.reports(&[class]);
         w.version("10");
         w.events(&[modified("a", 21)]);
@@ -298,7 +273,7 @@ fn what_cannot_be_named_is_skipped() {
         let body = list("30", &["@".to_string(), pod("b", 21)]);
         let (start, end) = body.split_once('@').unwrap();
         w.head(Head::new(200));
-        w.bytes(&joined(&[start.as_bytes(), &object, end.as_bytes()]));
+        w.bytes(&joined(&[start.as_bytes(), object, end.as_bytes()]));
         w.reports(&[class]);
         w.holds(&["b@21"]);
         w.version("30");
@@ -357,73 +332,26 @@ fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
 fn a_list_kind_that_is_not_the_usual_one() {
     let widgets = Resource::new("example.com", "v1", "widgets");
     let pods = pods();
-    for (resource, body, is_list) in [
-        (
-            widgets,
-            r#"{"kind":"Shelf","apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
-            true,
-        ),
-        (
-            widgets,
-            r#"{"apiVersion":"example.com/v1","items":[],"kind":"Shelf","metadata":{"name":""}}"#,
-            true,
-        ),
-        (
-            widgets,
-            r#"{"kind":"GadgetList","apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
-            true,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Shelf","apiVersion":"example.com/v2","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Shelf","apiVersion":"v1","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Shelf","apiVersion":"example.com/v1","items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Shelf","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Shelf","apiVersion":"example.com/v1","metadata":{"name":"a"},"items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            widgets,
-            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            pods,
-            r#"{"kind":"Shelf","apiVersion":"v1","metadata":{},"items":[]}"#,
-            false,
-        ),
-        (
-            pods,
-            r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}"#,
-            false,
-        ),
-    ] {
+    let lists = r#"
+        true  | {"kind":"Shelf","apiVersion":"example.com/v1","metadata":{},"items":[]}
+        true  | {"apiVersion":"example.com/v1","items":[],"kind":"Shelf","metadata":{"name":""}}
+        true  | {"kind":"GadgetList","apiVersion":"example.com/v1","metadata":{},"items":[]}
+        false | {"kind":"Shelf","apiVersion":"example.com/v2","metadata":{},"items":[]}
+        false | {"kind":"Shelf","apiVersion":"v1","metadata":{},"items":[]}
+        false | {"kind":"Shelf","apiVersion":"example.com/v1","items":[]}
+        false | {"kind":"Shelf","metadata":{},"items":[]}
+        false | {"apiVersion":"example.com/v1","metadata":{},"items":[]}
+        false | {"kind":"Shelf","apiVersion":"example.com/v1","metadata":{"name":"a"},"items":[]}
+        false | {"kind":"Widget","apiVersion":"example.com/v1","metadata":{},"items":[]}
+        false | {"kind":"Status","apiVersion":"v1","metadata":{},"items":[]}
+    "#;
+    let of_pods = r#"
+        false | {"kind":"Shelf","apiVersion":"v1","metadata":{},"items":[]}
+        false | {"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}
+    "#;
+    let lists = crate::rows(lists).map(|row| (widgets, row));
+    let all = lists.chain(crate::rows(of_pods).map(|row| (pods, row)));
+    for (resource, (is_list, body)) in all {
         for resource in [
             resource.kind(resource.kind.unwrap_or("Widget")),
             Resource {
@@ -449,7 +377,12 @@ fn a_list_kind_that_is_not_the_usual_one() {
             while let Some(frame) = reflector.next_frame(now, id, &mut rest) {
                 complete |= matches!(frame, Frame::Complete { .. });
             }
-            assert_eq!(complete, is_list, "{body} for {:?}", resource.kind);
+            assert_eq!(
+                complete.to_string(),
+                is_list,
+                "{body} for {:?}",
+                resource.kind
+            );
         }
     }
 }

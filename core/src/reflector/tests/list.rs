@@ -589,7 +589,7 @@ fn the_members_of_a_list_come_in_any_order() {
 
 /// A relist notifies of changes as they arrive, and of deletions at its end.
 #[test]
-fn a_relist_tells_deletions_at_its_end() {
+fn a_relist_notifies_deletions_at_its_end() {
     let mut w = World::list().watching();
     w.events(&[added("b", 11)]);
     w.notified(&["add b@11"]);

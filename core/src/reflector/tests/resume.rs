@@ -74,7 +74,7 @@ fn a_server_that_is_older_is_listed_at_its_newest_version() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_listed_since_it_may_be_older() {
+fn a_silent_server_is_listed_since_it_may_be_older() {
     let mut w = World::resuming(ReflectorConfig::list());
     w.events(&[]).wait(secs(74));
     w.nothing_asked();

@@ -65,7 +65,7 @@ fn r71_r82_without_its_end_nothing_is_notified() {
 
 /// R81: another value of the annotation is not the end.
 #[test]
-fn r81_an_end_that_says_false_is_none() {
+fn r81_an_end_marked_false_is_none() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), end_bookmark_saying(2, "false")]);
@@ -112,7 +112,7 @@ fn r77_a_stream_that_is_refused_or_too_many_is_asked_for_again() {
 
 /// R78, X18: a stream that ends early restarts immediately, without the objects of the first attempt.
 #[test]
-fn r78_x18_a_stream_that_ends_too_soon_begins_anew() {
+fn r78_x18_a_stream_that_ends_too_soon_restarts() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), added("bar", 2)]);
@@ -140,7 +140,7 @@ fn r79_a_stream_that_ends_after_its_end_is_watched_on() {
 
 /// The golden trace of a 410 after the end; then Expired and too-large at the last version.
 #[test]
-fn an_expired_stream_begins_anew_at_its_last_version() {
+fn an_expired_stream_restarts_at_its_last_version() {
     let too_large = status_saying(
         504,
         "Timeout",
@@ -371,7 +371,7 @@ fn an_older_stream_is_taken_and_reported() {
 
 /// A relist by stream notifies of changes, and of deletions at its end.
 #[test]
-fn a_relist_by_stream_tells_deletions_at_its_end() {
+fn a_relist_by_stream_notifies_deletions_at_its_end() {
     let mut w = World::stream().streaming();
     w.events(&[added("b", 11), added("c", 12), error_event(410, "Expired")]);
     w.notified(&["add b@11", "add c@12"]);

@@ -7,65 +7,38 @@ use core::{error::Error, fmt};
 /// # Examples
 ///
 /// ```
-/// use informer_core::selector::{Selector, SelectorErrorKind};
+/// use informer_core::selector::Selector;
 ///
-/// let error = Selector::parse("app in prod").unwrap_err();
-/// assert_eq!(error.kind(), SelectorErrorKind::ExpectedParenthesis);
 /// assert_eq!(
-///     error.to_string(),
+///     Selector::parse("app in prod").unwrap_err().to_string(),
 ///     "invalid label selector, byte 7: found 'p', expected `(`; write the values of `in` and `notin` as `(a,b)`",
 /// );
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SelectorError {
-    kind: SelectorErrorKind,
-    offset: Option<usize>,
+    pub(super) kind: Mistake,
+    /// The byte offset in the text.
+    pub(super) offset: usize,
     found: Option<char>,
 }
 
 impl SelectorError {
-    /// Returns the kind of the mistake.
-    #[must_use]
-    pub const fn kind(&self) -> SelectorErrorKind {
-        self.kind
-    }
-
-    /// Returns the byte offset in the text, or `None` if the requirement was not parsed from text.
-    #[must_use]
-    pub const fn offset(&self) -> Option<usize> {
-        self.offset
-    }
-
-    pub(super) const fn at(kind: SelectorErrorKind, offset: usize, found: Option<char>) -> Self {
+    pub(super) const fn at(kind: Mistake, offset: usize, found: Option<char>) -> Self {
         Self {
             kind,
-            offset: Some(offset),
+            offset,
             found,
         }
     }
 
-    #[cfg(feature = "alloc")]
-    pub(super) fn without_text(self) -> Self {
-        Self {
-            offset: None,
-            ..self
-        }
-    }
-
-    pub(super) fn shifted(self, by: usize) -> Self {
-        Self {
-            offset: self.offset.map(|offset| offset + by),
-            ..self
-        }
+    pub(super) const fn shifted(self, by: usize) -> Self {
+        Self::at(self.kind, self.offset + by, self.found)
     }
 }
 
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.offset {
-            Some(offset) => write!(f, "invalid label selector, byte {offset}: ")?,
-            None => f.write_str("invalid label requirement: ")?,
-        }
+        write!(f, "invalid label selector, byte {}: ", self.offset)?;
         if let Some(found) = self.found {
             write!(f, "found {found:?}, ")?;
         } else if self.kind.is_syntax() {
@@ -80,9 +53,8 @@ impl Error for SelectorError {}
 crate::readable_errors!(SelectorError);
 
 /// The kind of a mistake in a label selector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SelectorErrorKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mistake {
     /// Expected a key.
     ExpectedKey,
     /// Expected an operator, or the end of the requirement.
@@ -107,15 +79,9 @@ pub enum SelectorErrorKind {
     ValueTooLong,
     /// The value of `>` or `<` is not an integer.
     NotAnInteger,
-    /// `in` or `notin` has no values.
-    NoValues,
-    /// `=`, `==`, `!=`, `>` or `<` does not have exactly one value.
-    NotOneValue,
-    /// A requirement without values has values.
-    UnwantedValues,
 }
 
-impl SelectorErrorKind {
+impl Mistake {
     const fn is_syntax(self) -> bool {
         matches!(
             self,
@@ -129,7 +95,7 @@ impl SelectorErrorKind {
     }
 }
 
-impl fmt::Display for SelectorErrorKind {
+impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ExpectedKey => "expected a label key; write `key`, `!key`, `key=value` or `key in (a,b)`",
@@ -155,9 +121,6 @@ impl fmt::Display for SelectorErrorKind {
             }
             Self::ValueTooLong => "a label value must have at most 63 bytes; shorten it",
             Self::NotAnInteger => "the value of `>` and `<` must be an integer of 64 bits",
-            Self::NoValues => "`in` and `notin` need at least one value",
-            Self::NotOneValue => "`=`, `==`, `!=`, `>` and `<` take exactly one value",
-            Self::UnwantedValues => "`key` and `!key` take no values; remove them",
         })
     }
 }

@@ -8,11 +8,12 @@ mod owned;
 #[cfg(test)]
 mod tests;
 
-pub use error::{SelectorError, SelectorErrorKind};
+use error::Mistake;
+pub use error::SelectorError;
 #[cfg(feature = "alloc")]
 pub use fields::{FieldSelector, FieldSelectorError};
 #[cfg(feature = "alloc")]
-pub use owned::{LabelSelector, Requirement};
+pub use owned::LabelSelector;
 
 #[cfg(feature = "alloc")]
 use alloc::collections::BTreeMap;
@@ -190,9 +191,8 @@ impl<'a> RequirementRef<'a> {
 }
 
 /// The relation between a label and the values of a requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Operator {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Operator {
     /// `key`: the label exists.
     Exists,
     /// `!key`: the label does not exist.
@@ -321,7 +321,7 @@ impl<'a> Lexer<'a> {
 
     /// Parses one requirement and the comma after it.
     fn requirement(&mut self) -> Result<Option<Scanned<'a>>, SelectorError> {
-        use SelectorErrorKind::{ExpectedEnd, ExpectedKey, ExpectedOperator, ExpectedValue};
+        use Mistake::{ExpectedEnd, ExpectedKey, ExpectedOperator, ExpectedValue};
 
         if matches!(self.peek(), Token::End) {
             return Ok(None);
@@ -388,7 +388,7 @@ impl<'a> Lexer<'a> {
     fn list(&mut self) -> Result<(usize, &'a str), SelectorError> {
         let at = self.start();
         if !matches!(self.next(), Token::Open) {
-            return Err(self.unexpected(at, SelectorErrorKind::ExpectedParenthesis));
+            return Err(self.unexpected(at, Mistake::ExpectedParenthesis));
         }
         let begin = self.at;
         loop {
@@ -398,7 +398,7 @@ impl<'a> Lexer<'a> {
                 Token::Comma => {}
                 Token::Close => return Ok((begin, self.text.get(begin..at).unwrap_or_default())),
                 Token::End | Token::Open | Token::Bang | Token::Operator(_) | Token::Word(_) => {
-                    return Err(self.unexpected(at, SelectorErrorKind::ExpectedListEnd));
+                    return Err(self.unexpected(at, Mistake::ExpectedListEnd));
                 }
             }
         }
@@ -446,7 +446,7 @@ impl<'a> Lexer<'a> {
         self.text.len() - rest.trim_start_matches(is_space).len()
     }
 
-    fn unexpected(&self, at: usize, kind: SelectorErrorKind) -> SelectorError {
+    fn unexpected(&self, at: usize, kind: Mistake) -> SelectorError {
         let found = self.text.get(at..).and_then(|rest| rest.chars().next());
         SelectorError::at(kind, at, found)
     }
@@ -464,42 +464,30 @@ fn check_key(key: &str) -> Result<(), SelectorError> {
     let (name_at, name) = match key.split_once('/') {
         Some((prefix, name)) => {
             if !is_dns_subdomain(prefix) {
-                return Err(SelectorError::at(SelectorErrorKind::InvalidPrefix, 0, None));
+                return Err(SelectorError::at(Mistake::InvalidPrefix, 0, None));
             }
             (prefix.len() + 1, name)
         }
         None => (0, key),
     };
     if name.is_empty() {
-        let kind = SelectorErrorKind::InvalidKey;
+        let kind = Mistake::InvalidKey;
         return Err(SelectorError::at(kind, name_at, None));
     }
-    check_name(
-        name,
-        SelectorErrorKind::InvalidKey,
-        SelectorErrorKind::KeyTooLong,
-    )
-    .map_err(|error| error.shifted(name_at))
+    check_name(name, Mistake::InvalidKey, Mistake::KeyTooLong)
+        .map_err(|error| error.shifted(name_at))
 }
 
 fn check_value(operator: Operator, value: &str) -> Result<(), SelectorError> {
     if operator.takes_integer() && value.parse::<i64>().is_err() {
-        let kind = SelectorErrorKind::NotAnInteger;
+        let kind = Mistake::NotAnInteger;
         return Err(SelectorError::at(kind, 0, None));
     }
-    check_name(
-        value,
-        SelectorErrorKind::InvalidValue,
-        SelectorErrorKind::ValueTooLong,
-    )
+    check_name(value, Mistake::InvalidValue, Mistake::ValueTooLong)
 }
 
 /// Checks a name or a value, which may be empty.
-fn check_name(
-    name: &str,
-    invalid: SelectorErrorKind,
-    too_long: SelectorErrorKind,
-) -> Result<(), SelectorError> {
+fn check_name(name: &str, invalid: Mistake, too_long: Mistake) -> Result<(), SelectorError> {
     let last = name.chars().next_back().map_or(0, char::len_utf8);
     let wrong = name.char_indices().find(|&(at, c)| {
         let inside = at > 0 && at + last < name.len();

@@ -7,10 +7,7 @@ use alloc::{
 };
 use core::{fmt, str::FromStr};
 
-use super::{
-    Labels, Operator, RequirementRef, Selector, SelectorError, SelectorErrorKind, check_key,
-    check_value, lookup,
-};
+use super::{Labels, Operator, RequirementRef, Selector, SelectorError, lookup};
 
 /// A label selector that is parsed once, for fast repeated matching.
 ///
@@ -67,22 +64,6 @@ impl LabelSelector {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Returns whether this is [`LabelSelector::nothing`].
-    ///
-    /// Requirements that contradict each other are not detected.
-    #[must_use]
-    pub const fn is_nothing(&self) -> bool {
-        self.requirements.is_none()
-    }
-
-    /// Returns the requirements, sorted by key.
-    ///
-    /// The slice is empty for [`LabelSelector::everything`] and for [`LabelSelector::nothing`].
-    #[must_use]
-    pub fn requirements(&self) -> &[Requirement] {
-        self.requirements.as_deref().unwrap_or_default()
-    }
-
     /// Returns whether every requirement holds for these labels.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.as_ref().is_some_and(|requirements| {
@@ -110,13 +91,7 @@ impl FromStr for LabelSelector {
 
 impl From<Selector<'_>> for LabelSelector {
     fn from(selector: Selector<'_>) -> Self {
-        selector.requirements().map(Requirement::from).collect()
-    }
-}
-
-impl FromIterator<Requirement> for LabelSelector {
-    fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
-        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        let mut requirements: Vec<_> = selector.requirements().map(Requirement::from).collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self {
             requirements: Some(requirements),
@@ -141,21 +116,8 @@ impl fmt::Display for LabelSelector {
 }
 
 /// One requirement of a [`LabelSelector`].
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::{LabelSelector, Operator, Requirement};
-///
-/// let web = Requirement::new("tier", Operator::In, ["web", "edge"])?;
-/// assert_eq!(web.to_string(), "tier in (edge,web)");
-///
-/// let selector = LabelSelector::from_iter([web, Requirement::new("app", Operator::Exists, [""; 0])?]);
-/// assert_eq!(selector.to_string(), "app,tier in (edge,web)");
-/// # Ok::<(), informer_core::selector::SelectorError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Requirement {
+struct Requirement {
     key: String,
     operator: Operator,
     /// Sorted, without duplicates.
@@ -165,58 +127,6 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Creates a requirement from its parts.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`SelectorError`] if the key or a value is invalid, or if the operator takes another number of values.
-    /// `in` and `notin` take at least one value, `key` and `!key` take none, and the others take one. For `>` and `<`
-    /// it must be an integer.
-    pub fn new<V: AsRef<str>>(
-        key: &str,
-        operator: Operator,
-        values: impl IntoIterator<Item = V>,
-    ) -> Result<Self, SelectorError> {
-        check_key(key).map_err(SelectorError::without_text)?;
-        let values: Vec<V> = values.into_iter().collect();
-        let (fits, kind) = match operator {
-            Operator::Exists | Operator::DoesNotExist => {
-                (values.is_empty(), SelectorErrorKind::UnwantedValues)
-            }
-            Operator::In | Operator::NotIn => (!values.is_empty(), SelectorErrorKind::NoValues),
-            Operator::Equals
-            | Operator::DoubleEquals
-            | Operator::NotEquals
-            | Operator::GreaterThan
-            | Operator::LessThan => (values.len() == 1, SelectorErrorKind::NotOneValue),
-        };
-        if !fits {
-            return Err(SelectorError::at(kind, 0, None).without_text());
-        }
-        for value in &values {
-            check_value(operator, value.as_ref()).map_err(SelectorError::without_text)?;
-        }
-        let values = values.iter().map(|value| value.as_ref().to_owned());
-        Ok(Self::from_checked(key, operator, values.collect()))
-    }
-
-    /// Returns the key of the label.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Returns the operator.
-    #[must_use]
-    pub const fn operator(&self) -> Operator {
-        self.operator
-    }
-
-    /// Returns the values, sorted and deduplicated.
-    pub fn values(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.values.iter().map(String::as_str)
-    }
-
     /// Returns whether the requirement holds for a value of its label, or for the absence of the label.
     fn accepts(&self, value: Option<&str>) -> bool {
         let has = |value: &str| {
@@ -230,8 +140,12 @@ impl Requirement {
     fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         lookup(labels, &self.key, |value| self.accepts(value))
     }
+}
 
-    fn from_checked(key: &str, operator: Operator, mut values: Vec<String>) -> Self {
+impl From<RequirementRef<'_>> for Requirement {
+    fn from(requirement: RequirementRef<'_>) -> Self {
+        let RequirementRef { key, operator, .. } = requirement;
+        let mut values: Vec<_> = requirement.values().map(ToString::to_string).collect();
         values.sort_unstable();
         values.dedup();
         let bound = values
@@ -244,16 +158,6 @@ impl Requirement {
             values,
             bound,
         }
-    }
-}
-
-impl From<RequirementRef<'_>> for Requirement {
-    fn from(requirement: RequirementRef<'_>) -> Self {
-        Self::from_checked(
-            requirement.key,
-            requirement.operator,
-            requirement.values().map(ToString::to_string).collect(),
-        )
     }
 }
 
@@ -287,7 +191,7 @@ mod tests {
 
     use super::{
         super::tests::{MATCHES, PIECES, ROUNDS, XorShift, parse},
-        SelectorErrorKind as Kind, *,
+        *,
     };
 
     fn canonical(text: &str) -> String {
@@ -354,87 +258,11 @@ mod tests {
         }
     }
 
-    /// From `TestRequirementConstructor` of apimachinery.
     #[test]
-    fn requirements_are_checked() {
-        let long = "a".repeat(254);
-        let table: [(&str, Operator, &[&str], Option<Kind>); 22] = [
-            ("x1", Operator::In, &[], Some(Kind::NoValues)),
-            ("x2", Operator::NotIn, &[], Some(Kind::NoValues)),
-            ("x3", Operator::In, &["foo"], None),
-            ("x4", Operator::NotIn, &["foo", ""], None),
-            (
-                "x5",
-                Operator::Equals,
-                &["foo", "bar"],
-                Some(Kind::NotOneValue),
-            ),
-            ("x5", Operator::DoubleEquals, &[], Some(Kind::NotOneValue)),
-            (
-                "x5",
-                Operator::NotEquals,
-                &["foo", "foo"],
-                Some(Kind::NotOneValue),
-            ),
-            ("x5", Operator::NotEquals, &[""], None),
-            ("x6", Operator::Exists, &[], None),
-            ("x7", Operator::DoesNotExist, &[], None),
-            ("x8", Operator::Exists, &["foo"], Some(Kind::UnwantedValues)),
-            (
-                "x8",
-                Operator::DoesNotExist,
-                &[""],
-                Some(Kind::UnwantedValues),
-            ),
-            ("x11", Operator::GreaterThan, &["1"], None),
-            ("x12", Operator::LessThan, &["6"], None),
-            ("x13", Operator::GreaterThan, &[], Some(Kind::NotOneValue)),
-            (
-                "x14",
-                Operator::GreaterThan,
-                &["bar"],
-                Some(Kind::NotAnInteger),
-            ),
-            (
-                "x15",
-                Operator::LessThan,
-                &["1", "2"],
-                Some(Kind::NotOneValue),
-            ),
-            (&long, Operator::Exists, &[], Some(Kind::KeyTooLong)),
-            ("x16", Operator::Equals, &[&long], Some(Kind::ValueTooLong)),
-            ("x17", Operator::Equals, &["a b"], Some(Kind::InvalidValue)),
-            ("", Operator::Exists, &[], Some(Kind::InvalidKey)),
-            ("a b", Operator::Exists, &[], Some(Kind::InvalidKey)),
-        ];
-        for (key, operator, values, expected) in table {
-            match (Requirement::new(key, operator, values), expected) {
-                (Ok(requirement), None) => {
-                    let parsed = LabelSelector::parse(&requirement.to_string()).unwrap();
-                    assert_eq!(parsed.requirements(), [requirement]);
-                }
-                (Err(error), Some(kind)) => {
-                    assert_eq!((error.kind(), error.offset()), (kind, None), "{key}");
-                    assert!(error.to_string().starts_with("invalid label requirement: "));
-                }
-                (result, expected) => panic!("{key}: {result:?} is not {expected:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn selectors_are_put_together() {
-        let of = |key| Requirement::new(key, Operator::Exists, [""; 0]).unwrap();
-        let selector: LabelSelector = [of("b"), of("a")].into_iter().collect();
-        assert_eq!(selector, LabelSelector::parse("a,b").unwrap());
-        assert!(LabelSelector::from_iter([]).is_everything());
-        assert!(LabelSelector::nothing().requirements().is_empty());
-        assert!(!LabelSelector::nothing().is_everything());
-        assert!(
-            LabelSelector::nothing()
-                .to_string()
-                .parse::<LabelSelector>()
-                .is_err()
-        );
+    fn nothing_is_not_everything() {
+        let nothing = LabelSelector::nothing();
+        assert!(!nothing.is_everything());
+        assert!(nothing.to_string().parse::<LabelSelector>().is_err());
+        assert!(LabelSelector::default().is_everything());
     }
 }

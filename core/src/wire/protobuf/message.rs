@@ -64,8 +64,8 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the bytes of the message.
-    #[must_use]
-    pub const fn bytes(self) -> &'a [u8] {
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn bytes(self) -> &'a [u8] {
         self.0
     }
 }
@@ -121,6 +121,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = (u32, Value<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() || self.malformed {
             return None;
@@ -135,6 +136,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+#[inline]
 fn read<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     let (number, wire) = tag(varint(rest)?)?;
     let value = match wire {

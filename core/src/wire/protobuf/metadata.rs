@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::field::{self, ANNOTATIONS, LABELS, OWNER_REFERENCES};
-use super::message::{Message, Value};
+use super::message::{Fields, Message, Value};
 use super::object::{entry, metadata_fields, text};
 use crate::json::JsonStr;
 
@@ -21,7 +21,8 @@ enum Kind {
     Owners,
 }
 
-/// The fields of `ObjectMeta` without managedFields, in the order in which the API server writes JSON.
+/// The fields of `ObjectMeta` without managedFields, in the order in which the API server writes JSON, which is also that of
+/// their numbers.
 const METADATA: [(u32, &str, Kind); 14] = [
     (1, "name", Kind::Text),
     (2, "generateName", Kind::Text),
@@ -53,16 +54,62 @@ const NUMBERS: usize = 18;
 
 /// Appends the metadata of an object as JSON, as the API server would send it, without managedFields.
 pub(crate) fn append_metadata(object: &[u8], out: &mut Vec<u8>) {
-    let metadata = Message::new(object)
-        .fields()
-        .filter(|(number, _)| *number == field::METADATA)
-        .filter_map(|(_, value)| value.as_message());
-    append(&METADATA, metadata.flat_map(Message::fields), out);
+    let begin = out.len();
+    if append_in_order(object, out).is_none() {
+        out.truncate(begin);
+        let metadata = Message::new(object)
+            .fields()
+            .filter(|(number, _)| *number == field::METADATA)
+            .filter_map(|(_, value)| value.as_message());
+        append(&METADATA, metadata.flat_map(Message::fields), out);
+    }
+}
+
+/// Does so in one pass; `None` if the fields are not in the order of their numbers, as an encoder need not write them.
+fn append_in_order(object: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    out.push(b'{');
+    let begin = out.len();
+    let mut previous = 0;
+    // The bracket that ends the elements of the previous field.
+    let mut end = None;
+    for (number, value) in Fields::new(object) {
+        let (field::METADATA, Value::Bytes(metadata)) = (number, value) else {
+            continue;
+        };
+        for (number, value) in Fields::new(metadata) {
+            let Some((_, name, kind)) = METADATA.get(number as usize - 1) else {
+                continue;
+            };
+            let elements = kind.brackets();
+            if number == previous && elements.is_some() {
+                out.push(b',');
+                append_element(*kind, value, out);
+                continue;
+            }
+            if number <= previous {
+                return None;
+            }
+            out.extend(end.take());
+            previous = number;
+            let before = out.len();
+            append_name(before > begin, name, out);
+            if let Some((open, close)) = elements {
+                out.push(open);
+                append_element(*kind, value, out);
+                end = Some(close);
+            } else if !append_scalar(*kind, value, out) {
+                out.truncate(before);
+            }
+        }
+    }
+    out.extend(end);
+    out.push(b'}');
+    Some(())
 }
 
 /// Appends the labels of an object as a JSON object.
 pub(crate) fn append_labels(object: &[u8], out: &mut Vec<u8>) {
-    append_map(metadata_fields(object, LABELS), out);
+    append_elements(Kind::Map, metadata_fields(object, LABELS), out);
 }
 
 fn append<'a>(
@@ -85,80 +132,84 @@ fn append<'a>(
         };
         let all = fields.clone().filter(|(at, _)| at == number);
         let before = out.len();
-        if before > begin {
-            out.push(b',');
-        }
-        out.push(b'"');
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b"\":");
-        if !append_value(*kind, *last, all.map(|(_, value)| value), out) {
+        append_name(before > begin, name, out);
+        if kind.brackets().is_some() {
+            append_elements(*kind, all.map(|(_, value)| value), out);
+        } else if !append_scalar(*kind, *last, out) {
             out.truncate(before);
         }
     }
     out.push(b'}');
 }
 
-/// Appends the value of a field. Returns `false` if the API server omits it.
-fn append_value<'a>(
-    kind: Kind,
-    last: Value<'a>,
-    values: impl Iterator<Item = Value<'a>>,
-    out: &mut Vec<u8>,
-) -> bool {
-    match kind {
-        Kind::Text => {
-            let text = text(last);
-            append_text(text, out);
-            !text.is_empty()
+impl Kind {
+    /// Returns the brackets around the elements of a repeated field.
+    const fn brackets(self) -> Option<(u8, u8)> {
+        match self {
+            Self::Map => Some((b'{', b'}')),
+            Self::Texts | Self::Owners => Some((b'[', b']')),
+            Self::Text | Self::Int | Self::Bool | Self::Time => None,
         }
+    }
+}
+
+fn append_name(follows: bool, name: &str, out: &mut Vec<u8>) {
+    separate(usize::from(follows), out);
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// Appends the value of a field that is not repeated. Returns `false` if the API server omits it.
+fn append_scalar(kind: Kind, value: Value<'_>, out: &mut Vec<u8>) -> bool {
+    match kind {
         Kind::Int => {
-            let number = last.as_varint().unwrap_or_default();
+            let number = value.as_varint().unwrap_or_default();
             // Negative numbers are in two's complement.
             write(out, format_args!("{}", number.cast_signed()));
             number != 0
         }
         Kind::Bool => {
-            let is_set = last.as_varint().is_some_and(|bit| bit != 0);
+            let is_set = value.as_varint().is_some_and(|bit| bit != 0);
             write(out, format_args!("{is_set}"));
             true
         }
-        Kind::Time => last.as_message().is_some_and(|time| append_time(time, out)),
-        Kind::Map => {
-            append_map(values, out);
-            true
-        }
-        Kind::Texts => {
-            out.push(b'[');
-            for (at, value) in values.enumerate() {
-                separate(at, out);
-                append_text(text(value), out);
-            }
-            out.push(b']');
-            true
-        }
-        Kind::Owners => {
-            out.push(b'[');
-            for (at, value) in values.enumerate() {
-                separate(at, out);
-                let owner = Message::new(value.as_bytes().unwrap_or_default());
-                append(&OWNER, owner.fields(), out);
-            }
-            out.push(b']');
-            true
+        Kind::Time => (value.as_message()).is_some_and(|time| append_time(time, out)),
+        Kind::Text | Kind::Map | Kind::Texts | Kind::Owners => {
+            let text = text(value);
+            append_text(text, out);
+            !text.is_empty()
         }
     }
 }
 
-/// Appends the entries of a map of strings. If a key occurs several times, so does it in the JSON.
-fn append_map<'a>(entries: impl Iterator<Item = Value<'a>>, out: &mut Vec<u8>) {
-    out.push(b'{');
-    for (at, (key, value)) in entries.map(entry).enumerate() {
-        separate(at, out);
-        append_text(key, out);
-        out.push(b':');
-        append_text(value, out);
+/// Appends an element of a repeated field. If the key of a map occurs several times, so does it in the JSON.
+fn append_element(kind: Kind, value: Value<'_>, out: &mut Vec<u8>) {
+    match kind {
+        Kind::Map => {
+            let (key, value) = entry(value);
+            append_text(key, out);
+            out.push(b':');
+            append_text(value, out);
+        }
+        Kind::Owners => {
+            let owner = Message::new(value.as_bytes().unwrap_or_default());
+            append(&OWNER, owner.fields(), out);
+        }
+        Kind::Text | Kind::Int | Kind::Bool | Kind::Time | Kind::Texts => {
+            append_text(text(value), out);
+        }
     }
-    out.push(b'}');
+}
+
+fn append_elements<'a>(kind: Kind, values: impl Iterator<Item = Value<'a>>, out: &mut Vec<u8>) {
+    let (open, close) = kind.brackets().unwrap_or((b'[', b']'));
+    out.push(open);
+    for (at, value) in values.enumerate() {
+        separate(at, out);
+        append_element(kind, value, out);
+    }
+    out.push(close);
 }
 
 fn separate(at: usize, out: &mut Vec<u8>) {

@@ -172,7 +172,7 @@ fn knows_a_resource_version_that_is_too_large() {
 }
 
 #[test]
-fn knows_an_event_that_only_tells_by_its_message() {
+fn recognizes_an_event_by_its_message_alone() {
     let event = r#"{"kind":"Status","message":"too old resource version: 1 (2)"}"#;
     assert_eq!(class(0, event), ErrorClass::Expired);
     assert_eq!(class(200, event), ErrorClass::Expired);

@@ -27,6 +27,7 @@ Receives requests in frames from a device on a serial line, sends them to an API
   --server URL       the API server; by default, that of the program's Pod
   --token-file FILE  the bearer token, read again every minute
   --ca FILE          the certificate authority of the server
+  --help             prints this text
 ";
 
 struct Options {
@@ -62,6 +63,13 @@ fn options() -> Option<Options> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    if std::env::args()
+        .skip(1)
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     let Some(options) = options() else {
         eprint!("{HELP}");
         return ExitCode::from(2);
@@ -95,6 +103,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
             opened.map_err(|error| format!("{path}: {error}"))
         };
         let (reader, writer) = (open(true).await?, open(false).await?);
+        println!("serving the line {path}");
         serve(reader, writer, transport, SILENCE).await?;
         return Err(format!("{path} has ended").into());
     }

@@ -43,6 +43,10 @@ fn main() -> ExitCode {
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
         let known = match argument.as_str() {
+            "--help" | "-h" => {
+                say(HELP);
+                return ExitCode::SUCCESS;
+            }
             "--seeds" => number().map(|number| options.seeds = number),
             "--from" => number().map(|number| options.from = number),
             "--threads" => {

@@ -214,8 +214,9 @@ impl Client {
             }
             conn => {
                 self.conns[source] = conn;
-                self.seen
-                    .push(Seen::Wrong("what is cancelled is not under way".to_owned()));
+                self.seen.push(Seen::Wrong(
+                    "the cancelled request is not in progress".to_owned(),
+                ));
             }
         }
     }

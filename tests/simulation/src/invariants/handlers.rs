@@ -71,11 +71,11 @@ impl Invariant for Handlers {
             Seen::Heard(number, event) => {
                 let Some(one) = self.all.get_mut(number) else {
                     return Err(format!(
-                        "handler {number} is not there, and hears {event:?}"
+                        "handler {number} has not joined, and is notified of {event:?}"
                     ));
                 };
                 one.hear(event, context.world.client_go)
-                    .map_err(|what| format!("handler {number} hears {event:?}: {what}"))
+                    .map_err(|what| format!("handler {number} is notified of {event:?}: {what}"))
             }
             _ => Ok(()),
         }
@@ -94,7 +94,7 @@ impl Invariant for Handlers {
             }
             if one.replays > 0 && one.handler.backlog == usize::MAX {
                 return Err(format!(
-                    "handler {number} never heard {} replays that were due for it",
+                    "handler {number} was not notified of {} replays that were due",
                     one.replays
                 ));
             }

@@ -19,7 +19,7 @@ impl Invariant for Index {
         };
         if engine.cache().len() != cached().count() {
             return Err(format!(
-                "it says it has {} objects, and has {}",
+                "the cache counts {} objects, and has {}",
                 engine.cache().len(),
                 cached().count()
             ));

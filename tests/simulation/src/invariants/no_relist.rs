@@ -1,6 +1,6 @@
 //! There is no list where a watch can resume: after a watch that lived and then ended, was cut or fell silent, after
 //! a refused connection, or after the server was overloaded. Exceptions: a cache that rejected an object lists when
-//! it has room again, a failed journal is begun anew by a list, and a watch that was accepted and sent nothing may be
+//! it has room again, a failed journal is restarted by a list, and a watch that was accepted and sent nothing may be
 //! ahead of a server that was restored.
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.

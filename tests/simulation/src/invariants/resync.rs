@@ -60,7 +60,9 @@ impl Resync {
                 *due &= !bit;
                 let notified = self.notified.entry(pass).or_default();
                 if *notified & bit != 0 {
-                    return Err(format!("{note}: pass {pass} tells it for the second time"));
+                    return Err(format!(
+                        "{note}: pass {pass} notifies of it for the second time"
+                    ));
                 }
                 *notified |= bit;
                 let newest = context

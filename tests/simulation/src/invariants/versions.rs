@@ -18,7 +18,7 @@ impl Invariant for Versions {
             };
             if !right {
                 return Err(format!(
-                    "source {source} is at {reached:?}, the bytes say {:?}",
+                    "source {source} is at {reached:?}, and its bytes lead to {:?}",
                     wire.versions
                 ));
             }

@@ -38,7 +38,7 @@ impl Invariant for Visibility {
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let engine = &context.client.engine;
         if engine.cache().is_synced() && !self.synced {
-            return Err("it says that it is synced, and has not notified it".to_owned());
+            return Err("the cache is synced, and `Synced` was not notified".to_owned());
         }
         let complete = context.client.wires.iter().all(|wire| wire.complete > 0);
         if complete && context.client.is_popped() && !self.synced && !engine.cache().is_restored() {

@@ -76,7 +76,7 @@ impl Disk {
     }
 
     fn file(&mut self, area: Area) -> &mut File {
-        &mut self.files[area.number()]
+        &mut self.files[area as usize]
     }
 
     /// Performs an operation completely or in part.

@@ -1,6 +1,8 @@
 //! A process with a journal that restarts after every power loss, and a server whose history is recorded.
 
+use core::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use informer_core::cache::ObjectNotification;
 use informer_core::journal::{Identity, Loaded, LostRecords, Record, RecordLog, Recorder};
@@ -323,9 +325,26 @@ fn tell(known: &mut State, notified: &ObjectNotification<'_, Raw, Box<str>>) -> 
 }
 
 /// A journal that records the last version written to it.
-struct Noted<J> {
+pub struct Noted<J> {
     journal: J,
-    last: Option<u64>,
+    last: Rc<Cell<Option<u64>>>,
+    /// Decides after each version whether the journal is synced or compacted, if nobody else does.
+    chance: Option<Chance>,
+}
+
+impl<J> Noted<J> {
+    pub(crate) fn new(journal: J, chance: Option<Chance>) -> Self {
+        Self {
+            journal,
+            last: Rc::default(),
+            chance,
+        }
+    }
+
+    /// Returns the last version, which changes with the journal.
+    pub(crate) fn last(&self) -> Rc<Cell<Option<u64>>> {
+        Rc::clone(&self.last)
+    }
 }
 
 impl<J: RecordLog> RecordLog for Noted<J> {
@@ -343,7 +362,12 @@ impl<J: RecordLog> RecordLog for Noted<J> {
     fn append(&mut self, record: Record<'_>) -> Result<(), J::Error> {
         self.journal.append(record)?;
         if let Record::Version(reached) = record {
-            self.last = reached.version.parse().ok();
+            self.last.set(reached.version.parse().ok());
+            match self.chance.as_mut().map(|chance| chance.below(24)) {
+                Some(0..4) => self.journal.sync()?,
+                Some(4) => self.journal.compact()?,
+                Some(_) | None => {}
+            }
         }
         Ok(())
     }
@@ -383,10 +407,7 @@ pub fn run<M, J: RecordLog>(
         let said = |what: String| format!("seed {seed}, life {life}: {what}");
         let most = if chance.one_in(8) { 400 } else { 60 };
         power.on(Some(chance.below(most)));
-        let journal = Noted {
-            journal: open(medium),
-            last: None,
-        };
+        let journal = Noted::new(open(medium), None);
         let (mut process, restored) =
             Life::begin(journal, &world, chance.below(1000)).map_err(said)?;
         if !process.failed {
@@ -405,7 +426,7 @@ pub fn run<M, J: RecordLog>(
             process.go(&mut world, &mut chance).map_err(said)?;
             let journal = process.informer.recorder().journal();
             if chance.one_in(6) && !process.failed && journal.sync().is_ok() {
-                safe = safe.max(journal.last);
+                safe = safe.max(journal.last.get());
             }
             world.go_on(&mut chance);
         }

@@ -26,7 +26,7 @@ impl Workers {
     pub(super) fn new(world: &World, seed: u64, limit: Exponential<usize>) -> Self {
         Self {
             queue: PolledQueue::with_limit(limit),
-            waiters: Waiters::new(),
+            waiters: Waiters::default(),
             asleep: Vec::new(),
             away: Vec::new(),
             workers: world.workers.into(),

@@ -123,7 +123,7 @@ fn shown(seen: &Seen) -> Option<String> {
         Seen::Asked(asked) => format!("-> {} {}", asked.source, asked.target),
         Seen::Reported(source, class) => format!("!  {source} {class}"),
         Seen::Notified(note) => format!("*  {note}"),
-        Seen::Heard(handler, event) => format!("   handler {handler} hears {event:?}"),
+        Seen::Heard(handler, event) => format!("   handler {handler} is notified of {event:?}"),
         Seen::Joined(handler) => format!("   handler {} joined", handler.number),
         Seen::Left(handler) => format!("   handler {handler} left"),
         Seen::Resync(pass, _) => format!("   resync, pass {pass}"),

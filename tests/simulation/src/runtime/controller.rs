@@ -214,11 +214,9 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
     slow_down(&mock, &mut dice);
     let log = WriteLog::default();
     let informer = |resource, seed| {
-        let (informer, driver) = Informer::<Raw>::builder_for(&mock.transport(), resource)
+        Informer::<Raw>::builder_for(&mock.transport(), resource)
             .seed(seed)
-            .build();
-        tokio::spawn(driver.run());
-        informer
+            .spawn()
     };
     let (sets, pods) = (informer(SETS, seed), informer(PODS, !seed));
     let worker = Worker {

@@ -77,7 +77,7 @@ impl View {
                 None => self.heard.remove(&key),
             };
             holds("grammar", before == was, &|| {
-                format!("{key} was {before:?}, and the event says {was:?}")
+                format!("{key} was {before:?}, and the event has {was:?}")
             })?;
         }
         Ok(())
@@ -222,7 +222,7 @@ impl World {
             holds("converges", is_right(view), &|| {
                 let (shown, heard) = (shown(&view.informer.lister()), &view.heard);
                 format!(
-                    "{expected:?} is shown as {shown:?} and heard as {heard:?}: {:?}",
+                    "{expected:?} is shown as {shown:?} and notified as {heard:?}: {:?}",
                     view.informer.health()
                 )
             })?;

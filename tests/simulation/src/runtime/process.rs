@@ -340,7 +340,7 @@ impl World {
     /// Makes the journal's disk hang until the next call.
     fn hang(&mut self) {
         if self.hangs.take().is_some() {
-            return self.note("the writer goes on");
+            return self.note("the writer continues");
         }
         let (open, gate) = std::sync::mpsc::channel();
         tokio::task::spawn_blocking(move || {

@@ -190,7 +190,7 @@ impl World {
         Ok(())
     }
 
-    /// Starts anew after the end of an informer. A factory creates a new one by itself.
+    /// Starts again after the end of an informer. A factory creates a new one by itself.
     fn begin(&mut self) {
         match &mut self.source {
             Source::Own(informer, driver) => {

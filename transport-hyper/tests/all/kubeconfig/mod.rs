@@ -1,6 +1,5 @@
 //! Kubeconfig files: a table of cases, which is also checked with `kubectl` if `KUBECTL` names it.
 #![allow(
-    clippy::unwrap_used,
     clippy::print_stderr,
     clippy::std_instead_of_alloc,
     reason = "a test may"

@@ -10,7 +10,8 @@ pub mod tls;
 
 use core::future::ready;
 
-use informer_core::{Body, Head, Transport, transport::Get};
+use informer_core::transport::{FailureKind, Get, TransportError};
+use informer_core::{Body, Head, Transport};
 use informer_hyper::{HyperBody, HyperBuilder, HyperError, HyperTransport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -54,6 +55,13 @@ impl Server {
     pub async fn accept(&self) -> Peer<TcpStream> {
         Peer(self.accept_tcp().await)
     }
+}
+
+/// A server, and a transport to it.
+pub async fn started() -> (Server, HyperTransport) {
+    let server = Server::start().await;
+    let transport = server.transport();
+    (server, transport)
 }
 
 /// The server's end of a connection. Dropping it closes the connection.
@@ -146,6 +154,13 @@ pub async fn is_reused<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
     assert_eq!(read(answer).await.unwrap(), "again");
+}
+
+/// Checks the class of an error, and whether it is of a connection that had been used.
+#[track_caller]
+pub fn failed_as(error: &HyperError, kind: FailureKind, was_used: bool) {
+    let found = (error.kind(), error.connection_was_used());
+    assert_eq!(found, (kind, was_used), "{error}");
 }
 
 /// Reads a body to its end.

@@ -26,7 +26,7 @@ pub enum Operation {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Admission<'a> {
-    /// What is to happen.
+    /// The requested operation.
     pub operation: Operation,
     /// The plural name of the resource.
     pub resource: &'a str,

@@ -9,7 +9,7 @@ use super::structure::{Type, find, metadata};
 use crate::object::ResourceType;
 use crate::protobuf::schema::{Field, Kind, Shape};
 
-/// What was found in an object.
+/// The findings in an object.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
     /// The paths of the members that the kind does not have. They have been removed.

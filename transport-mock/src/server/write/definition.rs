@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::object::ResourceType;
 use crate::server::FakeServer;
 
-/// What a CustomResourceDefinition says about a version, besides its names.
+/// The part of a CustomResourceDefinition about a version, besides its names.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     /// `openAPIV3Schema`.

@@ -182,7 +182,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the finalizers of an object that is being deleted. If there are none, it is gone.
+/// Returns the finalizers of an object that is being deleted. Without any, it is deleted at once.
 fn finalizers_after(
     existing: &Value,
     propagation: Option<Propagation>,

@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::server::FakeServer;
 use crate::store::key;
 
-/// What an owner of an object is doing.
+/// The state of an owner of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     There,
@@ -28,7 +28,7 @@ enum Owner {
 /// the finalizers of the owner demand. All of it happens at the same instant, after the response, and each change is an
 /// event with its own version. [`Config::collects_garbage`](crate::Config::collects_garbage) disables it.
 impl FakeServer {
-    /// Deletes all objects whose owners are gone. It is necessary only after deletions by [`delete`](Self::delete) and
+    /// Deletes all objects whose owners no longer exist. It is necessary only after deletions by [`delete`](Self::delete) and
     /// its siblings, which collect nothing.
     ///
     /// ```

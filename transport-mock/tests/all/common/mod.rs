@@ -127,6 +127,21 @@ pub fn event_lines(events: impl IntoIterator<Item = Value>) -> Vec<String> {
         .collect()
 }
 
+/// Reads a table with a row on each line and `|` between the cells. A line with `#` is a comment.
+pub fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
+    let lines = table.lines().map(str::trim);
+    let rows = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        cells.try_into().expect("each row has all cells")
+    })
+}
+
+/// Reads a cell with JSON.
+pub fn value(cell: &str) -> Value {
+    serde_json::from_str(cell).unwrap_or_else(|error| panic!("{cell}: {error}"))
+}
+
 /// Sends a write, and returns the status and the response.
 pub fn write(
     server: &mut FakeServer,

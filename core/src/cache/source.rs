@@ -1,0 +1,231 @@
+//! The sources of a cache: their lists, their versions, and what they lack.
+
+use super::{Cache, End, Walk, WalkKind};
+use crate::object::{Cached, ResourceVersion};
+use crate::storage::{Few, Storage};
+
+/// A source of a cache: one list and watch of a cluster, a namespace or a shard.
+///
+/// Only a cache issues ids, with [`Cache::sources`]; every cache has a first source.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceId(pub(crate) u16);
+
+impl SourceId {
+    /// The first source, which every cache has.
+    pub const FIRST: Self = Self(0);
+
+    /// Returns the position of the source among those of its cache, from 0 on.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The state of a source.
+pub(super) struct SourceState<X> {
+    /// The epoch of the current or latest list.
+    pub(super) epoch: u32,
+    /// Counts lists; a list that is begun again counts once.
+    pub(super) relist: u32,
+    in_list: bool,
+    /// A list was complete; its notifications may be pending.
+    pub(super) completed: bool,
+    /// The notifications of a complete list were sent.
+    pub(super) notified: bool,
+    /// The state was restored, and the server has not confirmed its version yet.
+    pub(super) restored: bool,
+    /// The strongest reason for a rejection since the list began.
+    pub(super) rejected: Lack,
+    /// The strongest reason for which objects are missing.
+    pub(super) missing: Lack,
+    /// There is room again for the missing objects.
+    pub(super) wants_relist: bool,
+    pub(super) version: ResourceVersion<X>,
+    /// The version that is reached once the queue is empty.
+    pending_version: Option<ResourceVersion<X>>,
+}
+
+/// The reason why a rejected object is missing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Lack {
+    Nothing,
+    /// A key is longer than the storage allows; more room would not help.
+    Key,
+    Room,
+}
+
+impl<X> Default for SourceState<X> {
+    fn default() -> Self {
+        Self {
+            epoch: 0,
+            relist: 0,
+            in_list: false,
+            completed: false,
+            notified: false,
+            restored: false,
+            rejected: Lack::Nothing,
+            missing: Lack::Nothing,
+            wants_relist: false,
+            version: ResourceVersion::default(),
+            pending_version: None,
+        }
+    }
+}
+
+impl<T: Cached, S: Storage> Cache<T, S> {
+    /// Adds a source, such as that of a namespace which was created. `None` if there is no room for another one.
+    ///
+    /// A synced cache stays synced: the objects of the new source arrive like those of a relist. A source that is no
+    /// longer needed is emptied by a list without objects.
+    pub fn add_source(&mut self) -> Option<SourceId> {
+        let number = u16::try_from(self.sources.as_slice().len()).ok()?;
+        self.store.add_source()?;
+        self.sources.push(SourceState::default()).ok()?;
+        Some(SourceId(number))
+    }
+
+    /// Returns true once when there is room again for the rejected objects of a source, so that it is time to relist.
+    pub fn take_wants_relist(&mut self, source: SourceId) -> bool {
+        // A running sweep may show that nothing is missing.
+        let mut walks = self.walks.as_slice().iter();
+        let is_swept = walks.any(|walk| walk.sweeps(source.0));
+        self.source_mut(source.0).is_some_and(|source| {
+            !is_swept && !source.in_list && core::mem::take(&mut source.wants_relist)
+        })
+    }
+
+    /// Returns the ids of the sources, in order.
+    pub fn sources(&self) -> impl Iterator<Item = SourceId> + use<T, S> {
+        let count = self.sources.as_slice().len();
+        (0..u16::try_from(count).unwrap_or(u16::MAX)).map(SourceId)
+    }
+
+    /// Returns whether a source's state comes from a persisted cache that the server has not confirmed yet.
+    #[must_use]
+    pub fn is_restored(&self, source: SourceId) -> bool {
+        self.source(source.0).is_some_and(|source| source.restored)
+    }
+
+    /// Returns whether a source has completed a list, and handlers were notified of all its objects.
+    #[must_use]
+    pub fn is_source_synced(&self, source: SourceId) -> bool {
+        self.source(source.0).is_some_and(|source| {
+            source.notified && !source.restored && source.missing == Lack::Nothing
+        })
+    }
+
+    /// Returns whether an object or a complete source was rejected because it did not fit.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        let mut sources = self.sources.as_slice().iter();
+        self.lacks_source || sources.any(|source| source.missing != Lack::Nothing)
+    }
+
+    /// Returns the version of a source that the cache has reached.
+    #[must_use]
+    pub fn version(&self, source: SourceId) -> Option<&ResourceVersion<S::Text>> {
+        self.source(source.0).map(|source| &source.version)
+    }
+
+    /// Begins a list of a source. If the previous list was not complete, this one continues it.
+    pub(crate) fn begin(&mut self, source: u16) {
+        self.epoch = self.epoch.wrapping_add(1);
+        let epoch = self.epoch;
+        if let Some(source) = self.source_mut(source) {
+            source.epoch = epoch;
+            source.rejected = Lack::Nothing;
+            source.wants_relist = false;
+            if !source.in_list {
+                source.in_list = true;
+                source.relist = source.relist.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Records that the server resumed the watch at the restored version: an event or a bookmark arrived.
+    pub(crate) fn confirm(&mut self, source: u16) {
+        if let Some(source) = self.source_mut(source) {
+            let confirms = core::mem::take(&mut source.restored);
+            self.confirmed |= confirms;
+        }
+    }
+
+    /// Ends the list of a source: objects that the list did not contain are deleted.
+    ///
+    /// Handlers are notified of a restored list as the initial state, and readers can use it. The source becomes synced
+    /// only when the server completes a list or [confirms](Cache::confirm) the restored version. Nothing of a forgotten
+    /// list was notified, and the list begins again.
+    pub(crate) fn end_list(&mut self, source: u16, end: End<S::Text>) {
+        if matches!(end, End::Forgotten) {
+            self.begin(source);
+        }
+        let Some(state) = self.source_mut(source) else {
+            return;
+        };
+        if !matches!(end, End::Forgotten) {
+            (state.in_list, state.completed) = (false, true);
+            // A version that is still pending is older than the list.
+            state.pending_version = None;
+            state.restored |= matches!(end, End::Restored(_));
+        }
+        let (epoch, relist) = (state.epoch, state.relist);
+        let kind = WalkKind::Sweep { epoch, relist, end };
+        self.begin_sweep(Walk::new(source, kind));
+    }
+
+    /// Records the version that a source reaches once the queue is empty.
+    pub(crate) fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+        let idle = self.is_idle();
+        if let Some(source) = self.source_mut(source) {
+            if idle {
+                source.version = version;
+                // A version that was scheduled to be reached is obsolete now.
+                source.pending_version = None;
+            } else {
+                source.pending_version = Some(version);
+                self.has_pending_version = true;
+            }
+        }
+    }
+
+    /// Marks pending versions as reached once the queue is empty.
+    pub(super) fn reach_pending_versions(&mut self) {
+        // A sweep ends at the version of its list. Later versions are reached after it.
+        if !self.has_pending_version || self.is_sweeping() {
+            return;
+        }
+        self.has_pending_version = false;
+        for source in self.sources.as_mut_slice() {
+            if let Some(version) = source.pending_version.take() {
+                source.version = version;
+            }
+        }
+    }
+
+    /// Records that an object of a source did not fit.
+    pub(super) fn reject(&mut self, source: u16, lack: Lack) {
+        self.lacks_room |= lack == Lack::Room;
+        if let Some(source) = self.source_mut(source) {
+            source.rejected = source.rejected.max(lack);
+            source.missing = source.missing.max(lack);
+        }
+    }
+
+    /// Requests a relist of each source that lacks room, after an object was removed.
+    pub(super) fn request_relists(&mut self) {
+        if !self.lacks_room {
+            return;
+        }
+        for source in self.sources.as_mut_slice() {
+            source.wants_relist |= source.missing == Lack::Room;
+        }
+    }
+
+    pub(super) fn source(&self, source: u16) -> Option<&SourceState<S::Text>> {
+        self.sources.as_slice().get(usize::from(source))
+    }
+
+    pub(super) fn source_mut(&mut self, source: u16) -> Option<&mut SourceState<S::Text>> {
+        self.sources.as_mut_slice().get_mut(usize::from(source))
+    }
+}

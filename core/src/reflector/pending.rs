@@ -1,0 +1,134 @@
+//! Reports that wait to be taken.
+
+use core::time::Duration;
+
+use super::{Reflector, Target};
+use crate::json::ScanError;
+use crate::report::{Level, Phase as ReportPhase, Problem, Report};
+use crate::storage::Storage;
+use crate::transport::FailureKind;
+use crate::wire::{ErrorClass, FrameBuffer, message};
+
+/// A pending report. Its texts are in the buffer of the error body.
+pub(super) struct Stored {
+    pub(super) phase: ReportPhase,
+    pub(super) problem: StoredProblem,
+    pub(super) retry_in: Option<Duration>,
+    pub(super) level: Level,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StoredProblem {
+    Answer { class: ErrorClass, status: u16 },
+    Transport(FailureKind),
+    Truncated,
+    NotJson(ScanError),
+    NotAList,
+    NotAnEvent,
+    VeryShortWatch,
+    ShortWatches,
+    Silent(Duration),
+    NoInitialEvents(Duration),
+    EndlessStream(Duration),
+    EndlessPages,
+    LongRetryAfter(Duration),
+    NoVersion,
+    SlowList(Duration),
+    VersionWentBack,
+    RequestTooLong,
+}
+
+impl Stored {
+    pub(super) fn report<'a>(&self, error: &'a impl FrameBuffer) -> Report<'a> {
+        let Self {
+            phase,
+            problem,
+            retry_in,
+            level,
+        } = *self;
+        Report {
+            phase,
+            problem: problem.report(error),
+            retry_in,
+            level,
+            detail: "",
+        }
+    }
+}
+
+impl StoredProblem {
+    pub(super) fn report(self, error: &impl FrameBuffer) -> Problem<'_> {
+        match self {
+            Self::Answer { class, status } => Problem::Answer {
+                class,
+                status,
+                message: message(error.as_slice()),
+            },
+            Self::Transport(kind) => Problem::Transport(kind),
+            Self::Truncated => Problem::Truncated,
+            Self::NotJson(error) => Problem::NotJson(error),
+            Self::NotAList => Problem::NotAList,
+            Self::NotAnEvent => Problem::NotAnEvent,
+            Self::VeryShortWatch => Problem::VeryShortWatch,
+            Self::ShortWatches => Problem::ShortWatches,
+            Self::Silent(time) => Problem::Silent(time),
+            Self::NoInitialEvents(time) => Problem::NoInitialEvents(time),
+            Self::EndlessStream(time) => Problem::EndlessStream(time),
+            Self::EndlessPages => Problem::EndlessPages,
+            Self::LongRetryAfter(asked) => Problem::LongRetryAfter(asked),
+            Self::NoVersion => Problem::NoVersion,
+            Self::SlowList(time) => Problem::SlowList(time),
+            Self::VersionWentBack => Problem::VersionWentBack,
+            Self::RequestTooLong => Problem::RequestTooLong,
+        }
+    }
+}
+
+impl<R: Target, S: Storage> Reflector<R, S> {
+    /// Stores a report for the next output.
+    pub(super) fn report(
+        &mut self,
+        phase: ReportPhase,
+        problem: StoredProblem,
+        retry_in: Option<Duration>,
+    ) {
+        let level = self.level_of(problem);
+        self.report_at(phase, problem, retry_in, level);
+    }
+
+    /// Returns the level of a problem. Problems that client-go does not report stay below the level of its error
+    /// handler.
+    pub(super) fn level_of(&self, problem: StoredProblem) -> Level {
+        let ours = matches!(
+            problem,
+            StoredProblem::SlowList(_)
+                | StoredProblem::VersionWentBack
+                | StoredProblem::LongRetryAfter(_)
+                | StoredProblem::NoVersion
+        );
+        if self.config.client_go && ours {
+            Level::Debug
+        } else {
+            problem.report(&self.error).level()
+        }
+    }
+
+    pub(super) fn report_at(
+        &mut self,
+        phase: ReportPhase,
+        problem: StoredProblem,
+        retry_in: Option<Duration>,
+        level: Level,
+    ) {
+        let stored = Stored {
+            phase,
+            problem,
+            retry_in,
+            level,
+        };
+        // Reports are taken after each step, and no step produces more than fit.
+        if let Some(free) = self.reports.iter_mut().find(|report| report.is_none()) {
+            *free = Some(stored);
+        }
+    }
+}
