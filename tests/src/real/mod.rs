@@ -4,6 +4,7 @@
 //! CustomResourceDefinitions. For a server started by `tests/apiserver/apiserver`, `INFORMER_TEST_APISERVER` names
 //! its folder; then tests can start, kill and restart servers.
 
+mod causes;
 mod cluster;
 mod control;
 mod history;
@@ -14,6 +15,7 @@ pub mod review;
 mod subject;
 mod table;
 
+pub use causes::sort_causes;
 pub use cluster::{Cluster, Identity, Protocol};
 pub use control::{Reviews, Server};
 pub use history::{Book, History};

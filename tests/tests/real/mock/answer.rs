@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use http::{Request, Uri};
 use http_body_util::BodyExt as _;
 use informer_mock::protobuf;
-use informer_tests::real::{Error, Outcome};
+use informer_tests::real::{Error, Outcome, sort_causes};
 use kube_client::{Client, Config};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -172,6 +172,7 @@ impl Side {
         if let Value::Array(events) = &mut body {
             simplify_bookmarks(events);
         }
+        sort_causes(&mut body);
         self.simplify(&mut body, false);
         json!({
             "status": answer.status, "header": answer.headers, "body": body,
