@@ -68,15 +68,17 @@ impl Cluster {
     /// periodically.
     async fn demo() -> Result<Self, String> {
         let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-        let failed = |error| format!("the demo server cannot open a port on this machine: {error}");
-        let serving = serve(mock.clone(), "127.0.0.1:0").await.map_err(failed)?;
-        let url = format!("http://{}", serving.local_addr());
         let (cuts, compactions) = (Duration::from_secs(20), Duration::from_secs(60));
         let demo = Demo::new(1)
             .rate(4)
             .cut_every(Some(cuts))
             .compact_every(Some(compactions));
-        tokio::spawn(demo.run(mock));
+        // It has its Pods before the port is open, so the first list is never empty.
+        let changes = demo.run(mock.clone());
+        let failed = |error| format!("the demo server cannot open a port on this machine: {error}");
+        let serving = serve(mock, "127.0.0.1:0").await.map_err(failed)?;
+        let url = format!("http://{}", serving.local_addr());
+        tokio::spawn(changes);
         tokio::spawn(serving.run());
         let _ = writeln!(
             io::stderr(),

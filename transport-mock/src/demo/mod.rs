@@ -152,7 +152,9 @@ impl Demo {
         }
     }
 
-    /// Fills the server of a mock and changes it for ever. The returned future is meant to be spawned.
+    /// Fills the server of a mock, and returns a future that changes it for ever, which is meant to be spawned.
+    ///
+    /// The server is filled when this returns, so a server that is opened afterwards never answers without the objects.
     ///
     /// ```
     /// use core::time::Duration;
@@ -160,23 +162,31 @@ impl Demo {
     /// use informer_mock::{FakeServer, Mock, Simulation};
     ///
     /// let mock = Mock::new(FakeServer::new(1));
+    /// let changes = Demo::new(1).pods(20).run(mock.clone());
+    /// assert_eq!(mock.with(|server| server.objects("pods").count()), 20);
+    ///
     /// let mut simulation = Simulation::new(mock.clock());
-    /// simulation.spawn(Demo::new(1).pods(20).run(mock.clone()));
+    /// simulation.spawn(changes);
     /// simulation.run_for(Duration::from_secs(600));
     /// assert!(mock.with(|server| server.objects("pods").count()).abs_diff(20) <= 10);
     /// ```
     #[cfg(feature = "std")]
-    pub async fn run<T: informer_core::Timer + Clone>(self, mock: crate::Mock<FakeServer, T>) {
+    pub fn run<T: informer_core::Timer + Clone>(
+        self,
+        mock: crate::Mock<FakeServer, T>,
+    ) -> impl Future<Output = ()> {
         let mut timer = mock.clock().clone();
         mock.with(|server| self.fill(server));
         let mut changes = self.changes(timer.now());
-        loop {
-            match changes.next_at() {
-                Some(next) => timer.sleep_until(next).await,
-                None => core::future::pending().await,
+        async move {
+            loop {
+                match changes.next_at() {
+                    Some(next) => timer.sleep_until(next).await,
+                    None => core::future::pending().await,
+                }
+                let now = timer.now();
+                mock.with(|server| changes.run_to(server, now));
             }
-            let now = timer.now();
-            mock.with(|server| changes.run_to(server, now));
         }
     }
 
