@@ -199,8 +199,7 @@ impl Screen {
 
     fn columns<F: Form>(&self, entry: &Entry<F>, width: Option<usize>) -> String {
         let key = entry.key().as_str();
-        // The version itself would ignore a width.
-        let version = entry.resource_version().to_string();
+        let version = entry.resource_version();
         let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
         let is_narrow = width.is_some_and(|width| width < WIDE);
         if !self.pods {

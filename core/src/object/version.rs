@@ -103,7 +103,7 @@ impl<X: Text> ResourceVersion<X> {
 impl<X: Text> fmt::Display for ResourceVersion<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Repr::None => Ok(()),
+            Repr::None => f.pad(""),
             Repr::Number(number) => number.fmt(f),
             Repr::Text(text) => f.pad(text.as_ref()),
         }

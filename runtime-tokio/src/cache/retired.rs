@@ -1,8 +1,8 @@
 //! Replaced objects, until the thread that decoded them drops them.
 //!
-//! An allocator such as glibc's has a heap for each thread, and locks it while another thread frees memory of it. If handlers dropped old
-//! states while the driver decodes new ones at full speed, they would wait for each other at most allocations. Besides,
-//! the next state of an object fits where the old one was.
+//! An allocator such as glibc's has a heap for each thread, and locks it while another thread frees memory of it. If
+//! handlers dropped old states while the driver decodes new ones at full speed, they would wait for each other at most
+//! allocations. Besides, the next state of an object fits where the old one was.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

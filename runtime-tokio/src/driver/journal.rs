@@ -127,14 +127,14 @@ impl SourceJournal {
     pub(crate) fn queue(
         self,
         log: Option<FileJournal>,
-        begin_anew: bool,
+        restart: bool,
         has_failed: bool,
     ) -> (Outbox, Writer) {
         let (steps, inbox) = mpsc::unbounded_channel();
         let (wants_list, lists) = mpsc::channel(1);
         let state = Arc::new(SharedState {
             waiting: watch::Sender::new(0),
-            broken: AtomicBool::new(begin_anew || has_failed),
+            broken: AtomicBool::new(restart || has_failed),
         });
         let outbox = Outbox {
             steps,

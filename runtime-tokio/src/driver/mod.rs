@@ -390,7 +390,6 @@ async fn run_source<T: Transport, D>(
         // Dropping the sink closes the writer's queue.
         let mut sink = sink;
         drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
-        drop(inner_of_sink.retired.close());
         let is_stopping = inner_of_sink.status.borrow().stopping;
         if may_leave && !is_stopping {
             sink.leave().await;

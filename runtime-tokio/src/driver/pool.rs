@@ -64,6 +64,8 @@ impl<D: Decode> Decoder<D> {
 impl<D: Decode> Drop for Pool<D> {
     fn drop(&mut self) {
         self.queue.close();
+        // A driver may be dropped at any time.
+        drop(self.decoder.inner.retired.close());
     }
 }
 

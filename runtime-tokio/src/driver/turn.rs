@@ -1,9 +1,8 @@
 //! The turn of other tasks.
 
 use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 
 /// Waits until tokio has run other tasks and checked its timers and sockets.
@@ -13,44 +12,75 @@ use std::task::Wake;
 #[derive(Default)]
 pub(crate) struct Turn(Option<Arc<Yielded>>);
 
-struct Yielded {
-    is_over: AtomicBool,
-    driver: Waker,
-}
+/// The task of the driver, until the turn is over.
+struct Yielded(Mutex<Option<Waker>>);
 
 impl Turn {
     /// Begins a turn unless it `has_begun`, and waits for its end.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, has_begun: bool) -> Poll<()> {
         if !has_begun {
-            let turn = Arc::new(Yielded {
-                is_over: AtomicBool::new(false),
-                driver: cx.waker().clone(),
-            });
+            let turn = Arc::new(Yielded(Mutex::new(Some(cx.waker().clone()))));
             let waker = Waker::from(Arc::clone(&turn));
             let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker));
             self.0 = Some(turn);
             return Poll::Pending;
         }
-        match &self.0 {
-            Some(turn) if !turn.is_over.load(Ordering::Acquire) => Poll::Pending,
-            _ => Poll::Ready(()),
+        match self.0.as_ref().map(|turn| turn.lock()).as_deref_mut() {
+            Some(Some(driver)) => {
+                // The driver may have moved to another task meanwhile.
+                driver.clone_from(cx.waker());
+                Poll::Pending
+            }
+            Some(None) | None => Poll::Ready(()),
         }
+    }
+}
+
+impl Yielded {
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        // Code under this lock cannot panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Wake for Yielded {
     fn wake(self: Arc<Self>) {
-        self.is_over.store(true, Ordering::Release);
-        self.driver.wake_by_ref();
+        let driver = self.lock().take();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use core::future::poll_fn;
-    use core::sync::atomic::AtomicUsize;
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A driver that is polled in a timeout first, and spawned later, is woken in its new task.
+    #[tokio::test]
+    async fn the_end_of_a_turn_wakes_the_task_that_polled_last() {
+        let tasks = [(); 2].map(|()| Arc::new(Counted(AtomicUsize::new(0))));
+        let mut turn = Turn::default();
+        for (index, task) in tasks.iter().enumerate() {
+            let waker = Waker::from(Arc::clone(task));
+            let polled = turn.poll(&mut Context::from_waker(&waker), index > 0);
+            assert!(polled.is_pending());
+        }
+        tokio::task::yield_now().await;
+        let woken = tasks.map(|task| task.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [0, 1]);
+    }
 
     /// A connection may wake the task of its driver at any time.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -45,10 +45,17 @@ impl Latest {
         }
         // A buffer that nobody reads is used again. It is filled outside of the lock.
         let oldest = self.lock().make_room(bytes.len());
-        let mut buffer = oldest.and_then(Arc::into_inner).unwrap_or_default();
+        let mut buffer = oldest
+            .and_then(Arc::into_inner)
+            // A large buffer would take the place of several small objects.
+            .filter(|buffer| buffer.capacity() <= 2 * bytes.len())
+            .unwrap_or_default();
         buffer.clear();
+        buffer.reserve_exact(bytes.len());
         buffer.extend_from_slice(bytes);
         let mut queue = self.lock();
+        // Meanwhile another thread may have taken the room.
+        let _ = queue.make_room(buffer.capacity());
         queue.bytes += buffer.capacity();
         queue.objects.push_back((number, Arc::new(buffer)));
     }
@@ -89,9 +96,17 @@ mod tests {
         }
         assert_eq!(latest.get(999).map(|it| it.len()), Some(9_000));
         assert!(latest.get(999 - 50).is_some());
+        for number in 1000..2000 {
+            latest.put(number, &[b'a'; 100]);
+            assert!(latest.lock().bytes <= MOST_BYTES);
+        }
+        assert!(
+            latest.get(1001).is_some(),
+            "small buffers for small objects"
+        );
         assert!(latest.get(0).is_none());
-        latest.put(1000, &vec![b'a'; MOST_OF_ONE + 1]);
-        assert!(latest.get(1000).is_none());
+        latest.put(2000, &vec![b'a'; MOST_OF_ONE + 1]);
+        assert!(latest.get(2000).is_none());
     }
 
     #[test]
