@@ -1,4 +1,4 @@
-//! The example `watch` as a program: its output and its end. These tests use real time, one second for all of them.
+//! The example `watch` as a program: its output and its end.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -6,18 +6,27 @@ use std::process::{Output, Stdio};
 
 use informer_mock::{Mock, ScriptedServer, TokioClock, serve};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
+
+/// The text in the event that ends the initial state.
+pub(crate) const SYNCED: &str = r#""event":"synced""#;
 
 pub(crate) fn program() -> PathBuf {
     informer_tests::example("watch")
 }
 
-pub(crate) async fn run(arguments: &[&str]) -> Output {
-    run_with(arguments, &[]).await
+pub(crate) async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    run_until(arguments, environment, |_| false).await
 }
 
-pub(crate) async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let running = Command::new(program())
+/// Runs it until a line of its output is the one waited for, and then ends it as Ctrl-C does.
+pub(crate) async fn run_until(
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+    mut is_enough: impl FnMut(&str) -> bool,
+) -> Output {
+    let mut child = Command::new(program())
         .args(arguments)
         .env_remove("RUST_LOG")
         // The environment of the tests may name a cluster.
@@ -26,12 +35,38 @@ pub(crate) async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -
         .env("HOME", "/nowhere")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(Duration::from_secs(60), running).await;
-    output
-        .unwrap_or_else(|_| panic!("{arguments:?}: it does not end"))
-        .expect("it can be run")
+        .spawn()
+        .expect("it can be run");
+    let id = child.id().expect("it runs").to_string();
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut errors = child.stderr.take().expect("it is piped");
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let reading = async {
+        let (mut begin, mut is_over) = (0, false);
+        while lines.read_until(b'\n', &mut stdout).await? > 0 {
+            if !is_over && is_enough(text(&stdout[begin..])) {
+                is_over = true;
+                Command::new("kill").args(["-INT", &id]).status().await?;
+            }
+            begin = stdout.len();
+        }
+        Ok(())
+    };
+    let ended = async {
+        tokio::try_join!(reading, errors.read_to_end(&mut stderr))?;
+        child.wait().await
+    };
+    let status = tokio::time::timeout(Duration::from_secs(60), ended).await;
+    Output {
+        status: status
+            .unwrap_or_else(|_| panic!("{arguments:?}: it does not end"))
+            .expect("its output can be read"),
+        stdout,
+        stderr,
+    }
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {
@@ -135,18 +170,15 @@ pub(crate) fn events(output: &Output) -> Vec<Value> {
 #[tokio::test]
 async fn the_demo_prints_json_line_by_line() {
     // Written as for `kubectl get`. Output that is no terminal gets no control sequences, and neither do logs.
-    let arguments = [
-        "-A",
-        "-w",
-        "-n",
-        "prod",
-        "--demo",
-        "--seconds",
-        "1",
-        "--output",
-        "json",
-    ];
-    let output = run_with(&arguments, &[("RUST_LOG", "debug"), ("TERM", "xterm")]).await;
+    let arguments = ["-A", "-w", "-n", "prod", "--demo", "--output", "json"];
+    let mut is_synced = false;
+    let is_change = |line: &str| {
+        let was_synced = is_synced;
+        is_synced |= line.contains(SYNCED);
+        was_synced
+    };
+    let environment = [("RUST_LOG", "debug"), ("TERM", "xterm")];
+    let output = run_until(&arguments, &environment, is_change).await;
     let errors = text(&output.stderr);
     assert!(
         !errors.contains('\x1b') && !text(&output.stdout).contains('\x1b'),
@@ -202,7 +234,8 @@ async fn the_demo_prints_json_line_by_line() {
 
 #[tokio::test]
 async fn a_table_begins_with_the_names_of_its_columns() {
-    let output = run(&["--demo", "--seconds", "1"]).await;
+    let is_synced = |line: &str| line.starts_with("synced after");
+    let output = run_until(&["--demo"], &[], is_synced).await;
     let shown = text(&output.stdout);
     let header = shown.lines().next().expect("a header");
     let columns: Vec<&str> = header.split_whitespace().take(4).collect();
@@ -220,16 +253,8 @@ async fn a_table_begins_with_the_names_of_its_columns() {
 #[tokio::test]
 async fn full_json_has_the_objects() {
     for keep in ["whole", "packed"] {
-        let output = run(&[
-            "--demo",
-            "--seconds",
-            "1",
-            "-o",
-            "json=full",
-            "--keep",
-            keep,
-        ])
-        .await;
+        let arguments = ["--demo", "-o", "json=full", "--keep", keep];
+        let output = run_until(&arguments, &[], |line| line.contains(SYNCED)).await;
         let events = events(&output);
         assert!(!events.is_empty(), "{}", text(&output.stderr));
         for event in events {
@@ -241,28 +266,24 @@ async fn full_json_has_the_objects() {
     }
 }
 
-/// Runs it against a script; returns its output and its requests.
-async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
+/// Runs it against a script until it has printed a number of events; returns its output and its requests.
+async fn scripted(script: &Value, arguments: &[&str], count: usize) -> (Vec<Value>, Vec<Value>) {
     let server = ScriptedServer::from_json(&script.to_string()).expect("a script");
     let mock = Mock::with_clock(server, TokioClock::new());
     let serving = serve(mock.clone(), "127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", serving.local_addr());
     tokio::spawn(serving.run());
-    let arguments: Vec<&str> = [
-        "--server",
-        &url,
-        "--seconds",
-        "1",
-        "--output",
-        "json",
-        "--initial",
-        "list",
-    ]
-    .iter()
-    .chain(arguments)
-    .copied()
-    .collect();
-    let output = run(&arguments).await;
+    let arguments: Vec<&str> = ["--server", &url, "--output", "json", "--initial", "list"]
+        .iter()
+        .chain(arguments)
+        .copied()
+        .collect();
+    let mut printed = 0;
+    let is_last = |_: &str| {
+        printed += 1;
+        printed == count
+    };
+    let output = run_until(&arguments, &[], is_last).await;
     assert!(
         output.status.success(),
         "{}\n{}",
@@ -297,8 +318,8 @@ async fn it_tells_the_same_whatever_it_keeps() {
         ], "end": "hold" }],
     });
     let (whole, packed) = (
-        scripted(&script, &["--keep", "whole"]),
-        scripted(&script, &["--keep", "packed"]),
+        scripted(&script, &["--keep", "whole"], 1503),
+        scripted(&script, &["--keep", "packed"], 1503),
     );
     let ((whole, _), (packed, _)) = tokio::join!(whole, packed);
     let added = |events: &[Value]| -> std::collections::BTreeSet<String> {
@@ -333,7 +354,8 @@ async fn it_does_as_client_go_where_that_is_wanted() {
             { "type": "DELETED", "object": pod("u2", "12") },
         ], "end": "hold" }],
     });
-    let (ours, client_go) = (scripted(&script, &[]), scripted(&script, &["--client-go"]));
+    let ours = scripted(&script, &[], 5);
+    let client_go = scripted(&script, &["--client-go"], 4);
     let ((ours, asked), (client_go, asked_too)) = tokio::join!(ours, client_go);
     let first = json!({ "event": "add", "key": "default/a", "rv": "5", "initial": true });
     let synced = json!({ "event": "synced" });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::watch_cli::{events, fails, program, run, text};
+use super::watch_cli::{SYNCED, events, fails, program, run_until, text};
 
 type Server = Mock<FakeServer, TokioClock>;
 
@@ -42,17 +42,15 @@ async fn without_the_right_to_watch_the_list_is_shown() {
     let (server, url) = serve_pods(3).await;
     forbid(&server, &[Verb::Watch, Verb::Stream]);
     let shown = async |initial: &str| {
-        let arguments = [
-            "--server",
-            &url,
-            "--initial",
-            initial,
-            "-o",
-            "json",
-            "--seconds",
-            "2",
-        ];
-        let output = run(&arguments).await;
+        let arguments = ["--server", &url, "--initial", initial, "-o", "json"];
+        // The order of notifications and reports is not promised.
+        let (mut is_synced, mut is_reported) = (false, false);
+        let has_both = |line: &str| {
+            is_synced |= line.contains(SYNCED);
+            is_reported |= line.contains("\"forbidden\"") && line.contains("\"watch:");
+            is_synced && is_reported
+        };
+        let output = run_until(&arguments, &[], has_both).await;
         assert!(output.status.success(), "{output:?}");
         let events = events(&output);
         let of_class = |event: &Value, class: &str| {
