@@ -4,12 +4,13 @@ use core::ops::Range;
 
 use super::bugs::BUGS;
 use super::replicas::Replicas;
+use super::run::Violation;
 use super::runner::explore;
-#[cfg(feature = "runtime")]
-use super::runtime::Runtime;
 use super::variant::Variant;
 
-/// Each bug must be found within these seeds, and none of them may fail without a bug.
+type Failed = Vec<(u64, Violation)>;
+
+/// Each bug must be found within these seeds. The seed that finds it must not fail without it.
 pub const SEEDS: Range<u64> = 0..2_000;
 
 /// A planted bug.
@@ -26,49 +27,59 @@ pub struct Bug {
 /// The result of hunting one bug.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// The bug; `None` is the unchanged engine.
-    pub bug: Option<Bug>,
+    /// The bug.
+    pub bug: Bug,
     /// The seed that found it, and the invariant that was violated.
     pub found: Option<(u64, &'static str)>,
+    /// The invariant that this seed violates without the bug.
+    pub without: Option<&'static str>,
 }
 
-/// Runs the unchanged engine and hunts all bugs, or hunts only the bug with the given name.
+/// Hunts all bugs, or only the one with the given name.
 #[must_use]
 pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
+    let failed = |bug: Bug, seeds: Range<u64>, planted: bool| {
+        let name = planted.then_some(bug.name);
+        let summary = if is_of_journal(bug) {
+            explore(Variant::Journal, seeds, threads, 1, name).failed
+        } else if is_of_replicas(bug) {
+            explore(Replicas, seeds, threads, 1, name).failed
+        } else if is_of_runtime(bug) {
+            of_runtime(name, seeds, threads)
+        } else {
+            explore(Variant::Heap, seeds, threads, 1, name).failed
+        };
+        let first = summary.first();
+        first.map(|(seed, violation)| (*seed, violation.invariant))
+    };
+    let hunt = |bug: Bug| {
+        let found = failed(bug, SEEDS, true);
+        let without = found.and_then(|(seed, _)| failed(bug, seed..seed + 1, false));
+        let without = without.map(|(_, invariant)| invariant);
+        let hunt = Hunt {
+            bug,
+            found,
+            without,
+        };
+        say(&hunt);
+        hunt
+    };
     // The informer on tokio is simulated only with the feature `runtime`.
     let is_wanted = |bug: &Bug| {
         (cfg!(feature = "runtime") || !is_of_runtime(*bug))
             && only.is_none_or(|only| bug.name == only)
     };
-    let none = only.is_none().then_some(None);
-    let bugs = BUGS.iter().copied().filter(is_wanted).map(Some);
-    let hunt = |bug: Option<Bug>| {
-        let name = bug.map(|bug| bug.name);
-        // Without a bug all simulations run.
-        let is_in = |is_in: fn(Bug) -> bool| bug.is_none_or(is_in);
-        let mut failed = Vec::new();
-        if is_in(is_of_engine) {
-            failed.extend(explore(Variant::Heap, SEEDS, threads, 1, name).failed);
-        }
-        if is_in(is_of_journal) {
-            failed.extend(explore(Variant::Journal, SEEDS, threads, 1, name).failed);
-        }
-        if is_in(is_of_replicas) {
-            failed.extend(explore(Replicas, SEEDS, threads, 1, name).failed);
-        }
-        #[cfg(feature = "runtime")]
-        if is_in(is_of_runtime) {
-            failed.extend(explore(Runtime(name), SEEDS, threads, 1, name).failed);
-        }
-        let found = failed.first();
-        let hunt = Hunt {
-            bug,
-            found: found.map(|(seed, violation)| (*seed, violation.invariant)),
-        };
-        say(&hunt);
-        hunt
-    };
-    none.into_iter().chain(bugs).map(hunt).collect()
+    BUGS.iter().copied().filter(is_wanted).map(hunt).collect()
+}
+
+#[cfg(feature = "runtime")]
+fn of_runtime(name: Option<&'static str>, seeds: Range<u64>, threads: usize) -> Failed {
+    explore(super::runtime::Runtime(name), seeds, threads, 1, name).failed
+}
+
+#[cfg(not(feature = "runtime"))]
+fn of_runtime(_: Option<&'static str>, _: Range<u64>, _: usize) -> Failed {
+    Failed::new()
 }
 
 /// Returns whether a bug concerns replicas, which have a separate simulation.
@@ -89,10 +100,6 @@ fn is_of_runtime(bug: Bug) -> bool {
     is_in(bug, &["informer-tokio ", "drive::"])
 }
 
-fn is_of_engine(bug: Bug) -> bool {
-    !is_of_runtime(bug) && !is_of_replicas(bug) && !is_of_journal(bug)
-}
-
 fn is_in(bug: Bug, places: &[&str]) -> bool {
     places.iter().any(|place| bug.place.starts_with(place))
 }
@@ -100,23 +107,20 @@ fn is_in(bug: Bug, places: &[&str]) -> bool {
 /// Formats a row of the table.
 #[must_use]
 pub fn line(hunt: &Hunt) -> String {
-    let (name, place, what) = hunt.bug.map_or_else(
-        || ("(none)", "", "the engine as it is"),
-        |bug| (bug.name, bug.place, bug.what),
-    );
-    let found = match (hunt.bug, hunt.found) {
-        (_, Some((seed, invariant))) => format!("seed {seed}: {invariant}"),
-        (Some(_), None) => "NOT FOUND".to_owned(),
-        (None, None) => "clean".to_owned(),
+    let Bug { name, place, what } = hunt.bug;
+    let found = match (hunt.found, hunt.without) {
+        (Some((seed, _)), Some(invariant)) => format!("seed {seed} WITHOUT IT: {invariant}"),
+        (Some((seed, invariant)), None) => format!("seed {seed}: {invariant}"),
+        (None, _) => "NOT FOUND".to_owned(),
     };
     format!("{name:<22} {place:<28} {found:<28} {what}\n")
 }
 
-/// Returns whether every bug was found, and the unchanged engine passed.
+/// Returns whether every bug was found, by a seed that does not fail without it.
 #[must_use]
 pub fn is_good(hunts: &[Hunt]) -> bool {
     !hunts.is_empty()
         && hunts
             .iter()
-            .all(|hunt| hunt.bug.is_some() == hunt.found.is_some())
+            .all(|hunt| hunt.found.is_some() && hunt.without.is_none())
 }
