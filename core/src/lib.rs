@@ -60,7 +60,6 @@
 //! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
 //! - `protobuf`: `decode::FromProtobuf` and views of messages; with `alloc`, `Raw` and `Meta` in protobuf.
 //! - `prost`: implies `alloc` and `protobuf`; `Proto`, which decodes into messages of prost.
-//! - `lz4`: implies `alloc`; `PackedLz4`, the form of compressed objects.
 //! - `embedded-storage`: [`journal`]s in NOR flash.
 //!
 //! # Documents

@@ -6,14 +6,10 @@ mod form;
 mod json;
 #[cfg(feature = "serde-json-core")]
 mod json_core;
-#[cfg(feature = "lz4")]
-mod lz4;
 #[cfg(feature = "alloc")]
 mod meta;
 #[cfg(feature = "alloc")]
 mod on_demand;
-#[cfg(feature = "alloc")]
-pub mod packing;
 #[cfg(feature = "prost")]
 mod proto;
 #[cfg(feature = "alloc")]
@@ -28,8 +24,6 @@ pub use form::Form;
 pub use json::Json;
 #[cfg(feature = "serde-json-core")]
 pub use json_core::{JsonCore, JsonCoreError};
-#[cfg(feature = "lz4")]
-pub use lz4::{PackedLz4, PackerLz4};
 #[cfg(feature = "alloc")]
 pub use meta::Meta;
 #[cfg(feature = "alloc")]

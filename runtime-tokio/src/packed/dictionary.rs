@@ -7,8 +7,9 @@
 
 use core::ffi::c_uint;
 
-use informer_core::decode::packing::Samples;
 use zstd::zstd_safe::{self, CCtx, CDict, zstd_sys};
+
+use super::training::Samples;
 
 /// The size of a dictionary's content. Twice the size compresses no better, and more slowly.
 const CONTENT_BYTES: usize = 16 << 10;
@@ -187,8 +188,7 @@ fn trial(dictionary: &[u8], samples: &Samples, level: i32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use informer_core::decode::packing::Training;
-
+    use super::super::training::Training;
     use super::*;
 
     fn samples_of(object: impl Fn(usize) -> String) -> Samples {

@@ -7,18 +7,19 @@ mod object;
 mod recent;
 #[cfg(test)]
 mod tests;
+mod training;
 
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use informer_core::decode::OnDemand;
-use informer_core::decode::packing::{Samples, Training};
 use informer_core::{Decode, Raw, RawObject, decode::Accept, json::Prune};
 use zstd::zstd_safe::{self, CCtx, CDict, DDict};
 
 use self::latest::LATEST;
 pub use self::object::Packed;
 use self::recent::Recent;
+use self::training::{Samples, Training};
 use crate::packed::codecs::Codecs;
 
 /// The most bytes of buffer that are kept for the next object, so that one large object does not retain its memory.
@@ -82,7 +83,7 @@ impl<F: OnDemand> Packer<F> {
             codec: Arc::new(Codec {
                 level: 1,
                 shelf: RwLock::new(Arc::new(shelf)),
-                training: Mutex::default(),
+                training: Mutex::new(Training::new()),
             }),
             prune: Prune::NOTHING,
             protobuf: false,

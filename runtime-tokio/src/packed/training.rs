@@ -1,10 +1,5 @@
-//! The training of compression dictionaries: when to build one, and when to replace it.
-//!
-//! The objects of one resource are similar. A dictionary built from a few of them removes the common parts from the
-//! others. This module is independent of the codec: it collects samples and measures how well the dictionary
-//! compresses.
-
-use alloc::vec::Vec;
+//! When to build a compression dictionary, and when to replace it: samples are collected, and how well the dictionary
+//! compresses is measured.
 
 /// A dictionary is built once there are this many bytes of samples.
 const SAMPLE_BYTES: usize = 256 << 10;
@@ -16,22 +11,20 @@ const LEAST_SAMPLES: usize = 8;
 const WINDOW: u32 = 512;
 
 /// Sample objects for building a dictionary.
-#[derive(Clone, Default, Debug)]
-pub struct Samples {
+#[derive(Default)]
+pub(crate) struct Samples {
     bytes: Vec<u8>,
     sizes: Vec<usize>,
 }
 
 impl Samples {
     /// Returns the objects, concatenated.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns the size of each object in bytes.
-    #[must_use]
-    pub fn sizes(&self) -> &[usize] {
+    pub(crate) fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
@@ -40,31 +33,19 @@ impl Samples {
         self.sizes.push(json.len());
     }
 
-    const fn is_enough(&self, bytes: usize, least: usize) -> bool {
-        self.sizes.len() >= MOST_SAMPLES || self.bytes.len() >= bytes && self.sizes.len() >= least
+    const fn is_enough(&self) -> bool {
+        self.sizes.len() >= MOST_SAMPLES
+            || self.bytes.len() >= SAMPLE_BYTES && self.sizes.len() >= LEAST_SAMPLES
     }
 }
 
 /// Decides when to build a dictionary: from the first objects, and again when compressed objects become half as large
 /// again as with the new dictionary.
-///
-/// ```
-/// use informer_core::decode::packing::Training;
-///
-/// let mut training = Training::new();
-/// let object = [b' '; 10_000];
-/// let samples = (0..100).find_map(|_| training.observe(&object, 5_000));
-/// assert!(samples.is_some_and(|samples| samples.bytes().len() >= 256 << 10));
-/// ```
-#[derive(Debug)]
-pub struct Training {
+pub(crate) struct Training {
     state: Stage,
     window: Ratio,
-    sample_bytes: usize,
-    least_samples: usize,
 }
 
-#[derive(Debug)]
 enum Stage {
     Sampling(Samples),
     /// The dictionary is being built.
@@ -76,7 +57,7 @@ enum Stage {
 }
 
 /// The size of objects before and after compression.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default)]
 struct Ratio {
     objects: u32,
     whole: u64,
@@ -100,28 +81,20 @@ impl Ratio {
 
 impl Training {
     /// Starts to collect samples, up to 256 KiB.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::of_samples(SAMPLE_BYTES, LEAST_SAMPLES)
-    }
-
-    /// Starts to collect at least `least` samples of `bytes` bytes in total, but at most 1024 samples.
-    pub(super) fn of_samples(bytes: usize, least: usize) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: Stage::Sampling(Samples::default()),
             window: Ratio::default(),
-            sample_bytes: bytes,
-            least_samples: least,
         }
     }
 
     /// Records an object and its compressed size. Returns samples when it is time to build a dictionary; the caller
     /// then calls [`Training::made`].
-    pub fn observe(&mut self, json: &[u8], packed: usize) -> Option<Samples> {
+    pub(crate) fn observe(&mut self, json: &[u8], packed: usize) -> Option<Samples> {
         match &mut self.state {
             Stage::Sampling(samples) => {
                 samples.push(json);
-                if !samples.is_enough(self.sample_bytes, self.least_samples) {
+                if !samples.is_enough() {
                     return None;
                 }
                 let samples = core::mem::take(samples);
@@ -149,15 +122,9 @@ impl Training {
     }
 
     /// Records that the dictionary is in use, or that it could not be built.
-    pub fn made(&mut self) {
+    pub(crate) fn made(&mut self) {
         self.window = Ratio::default();
         self.state = Stage::Measuring;
-    }
-}
-
-impl Default for Training {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -185,7 +152,7 @@ mod tests {
     fn a_dictionary_that_no_longer_fits_is_made_again_from_later_objects() {
         let mut training = trained();
         let samples = (0..10_000).find_map(|_| training.observe(&[1; 1000], 300));
-        let samples = samples.unwrap();
+        let samples = samples.expect("a new dictionary is due");
         assert!(samples.bytes().iter().all(|byte| *byte == 1));
         assert_eq!(samples.bytes().len(), samples.sizes().iter().sum::<usize>());
         // Only one dictionary is built at a time.
@@ -197,7 +164,7 @@ mod tests {
         let mut training = Training::new();
         let samples = (0..10_000)
             .find_map(|_| training.observe(b"{}", 2))
-            .unwrap();
+            .expect("there are enough samples");
         assert_eq!(samples.sizes().len(), MOST_SAMPLES);
     }
 }
