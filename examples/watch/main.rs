@@ -1,4 +1,4 @@
-//! Watches a resource and prints its changes: `cargo run --release --example watch`.
+//! Watches a resource and prints its changes: `cargo run --example watch -- --demo`.
 //!
 //! Without a named server it uses the one that `kubectl` would use. If there is none, it starts a demo server whose
 //! Pods change continuously.
