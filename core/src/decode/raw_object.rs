@@ -170,6 +170,25 @@ impl<'a> RawObject<'a> {
         self.pairs(self.in_metadata("annotations"), "annotations")
     }
 
+    /// Returns `metadata.generation`. `None` if the resource has none, like ConfigMaps and Services.
+    #[must_use]
+    pub fn generation(&self) -> Option<u64> {
+        let (json, message) = self.in_format(self.in_metadata("generation"));
+        let number = core::str::from_utf8(json).ok()?.parse().ok();
+        // In protobuf, 0 stands for none.
+        number
+            .or_else(|| generation_of_protobuf(message))
+            .filter(|generation| *generation > 0)
+    }
+
+    /// Returns an iterator over the finalizers.
+    pub fn finalizers(&self) -> impl Iterator<Item = JsonStr<'a>> + use<'a> {
+        let (json, message) = self.in_format(self.in_metadata("finalizers"));
+        Elements::new(json)
+            .filter_map(as_str)
+            .chain(finalizers_of_protobuf(message))
+    }
+
     /// Returns an iterator over the owner references.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'a>> + use<'a> {
         let (json, message) = self.in_format(self.in_metadata("ownerReferences"));
@@ -285,6 +304,27 @@ impl<'a> OwnerReference<'a> {
     fn of_protobuf(_: &'a [u8]) -> impl Iterator<Item = Self> + use<'a> {
         core::iter::empty()
     }
+}
+
+#[cfg(feature = "protobuf")]
+fn generation_of_protobuf(object: &[u8]) -> Option<u64> {
+    let fields = protobuf::metadata_fields(object, field::GENERATION);
+    fields.filter_map(protobuf::Value::as_varint).last()
+}
+
+#[cfg(not(feature = "protobuf"))]
+const fn generation_of_protobuf(_: &[u8]) -> Option<u64> {
+    None
+}
+
+#[cfg(feature = "protobuf")]
+fn finalizers_of_protobuf<'a>(object: &'a [u8]) -> impl Iterator<Item = JsonStr<'a>> + use<'a> {
+    protobuf::metadata_fields(object, field::FINALIZERS).map(protobuf::text)
+}
+
+#[cfg(not(feature = "protobuf"))]
+fn finalizers_of_protobuf<'a>(_: &'a [u8]) -> impl Iterator<Item = JsonStr<'a>> + use<'a> {
+    core::iter::empty()
 }
 
 /// Returns the labels or the annotations of an object in protobuf.

@@ -11,6 +11,7 @@ use informer_core::{
     selector::Labels,
 };
 
+use crate::cache::hashes::Hashes;
 use crate::cache::retired::HeapId;
 
 /// The storage of a cache on tokio. Keys are shared with the entries that users hold.
@@ -104,15 +105,18 @@ struct Counted<V> {
     /// The length of its JSON, in bytes.
     bytes: u32,
     heap: HeapId,
+    /// `None` if no predicate had asked for them when the object was decoded.
+    hashes: Option<Box<Hashes>>,
 }
 
 impl<V> Shared<V> {
-    pub(crate) fn new(object: Object<V, Key>, bytes: usize) -> Self {
+    pub(crate) fn new(object: Object<V, Key>, bytes: usize, hashes: Option<Hashes>) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Self(Arc::new(Counted {
             object,
             bytes,
             heap: HeapId::of_thread(),
+            hashes: hashes.map(Box::new),
         }))
     }
 
@@ -192,6 +196,11 @@ pub struct Entry<F: Form> {
 impl<F: Form> Entry<F> {
     pub(crate) const fn new(key: Key, object: Shared<F::Stored>) -> Self {
         Self { key, object }
+    }
+
+    /// Returns what predicates compare, if one had asked for it when the object was decoded.
+    pub(crate) fn hashes(&self) -> Option<&Hashes> {
+        self.object.0.hashes.as_deref()
     }
 
     pub(crate) fn into_object(self) -> Shared<F::Stored> {

@@ -1,6 +1,7 @@
 //! The cache that the informer's handles share: entries, indexes, listeners and health.
 
 pub(crate) mod entry;
+pub(crate) mod hashes;
 mod health;
 pub(crate) mod index;
 pub(crate) mod listener;

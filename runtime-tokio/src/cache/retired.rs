@@ -103,7 +103,7 @@ mod tests {
 
     fn objects(count: usize) -> Vec<Object<()>> {
         let object = || Stored::new(Uid::default(), ResourceVersion::default(), ());
-        (0..count).map(|_| Object::new(object(), 1)).collect()
+        (0..count).map(|_| Object::new(object(), 1, None)).collect()
     }
 
     /// The number of objects that `work` leaves, on another thread.

@@ -1,5 +1,6 @@
 //! The state that the driver, handles, handlers and subscriptions of one informer share.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -53,6 +54,8 @@ pub(crate) struct Inner<V> {
     last: Mutex<Last>,
     pub(crate) figures: Figures,
     pub(crate) retired: Retired<V>,
+    /// Whether a predicate compares the metadata of objects.
+    hashes: AtomicBool,
 }
 
 /// The states that futures wait for.
@@ -121,6 +124,7 @@ impl<V> Inner<V> {
         listeners.keep_discarded();
         Self {
             retired: Retired::default(),
+            hashes: AtomicBool::new(false),
             figures: Figures::new(&name),
             name,
             resource,
@@ -151,6 +155,15 @@ impl<V> Inner<V> {
                 hook_panics: BTreeMap::new(),
             }),
         }
+    }
+
+    /// Returns whether a predicate compares the metadata of objects.
+    pub(crate) fn hashes(&self) -> bool {
+        self.hashes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn keep_hashes(&self) {
+        self.hashes.store(true, Ordering::Relaxed);
     }
 
     // No user code runs under these locks, not even the `Drop` of an object, so the data behind a poisoned lock is

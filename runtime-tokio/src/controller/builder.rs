@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::handle::{ControllerHandle, Counts, Stop};
 use super::only::Only;
 use super::owned::OwnerKind;
+use super::predicate::Predicate;
 use super::provided::{IntoInformer, IntoOwned, Provided};
 use super::results::{Reconciled, Results};
 use super::seat::{Part, Seat};
@@ -165,6 +166,9 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             writes,
             when,
         } = informer.into_informer();
+        if when.as_ref().is_some_and(Predicate::reads_metadata) {
+            informer.keep_hashes();
+        }
         if let Some(driver) = driver {
             let (driven, shown) = (informer.clone(), informer.clone());
             self.drivers.push((Box::new(move || driven.stop()), driver));

@@ -9,14 +9,20 @@ use informer_core::{Form, json};
 use super::owned::Owner;
 use super::provided::{IntoInformer, IntoOwned, Provided};
 use crate::cache::entry::Entry;
+use crate::cache::hashes::Hashes;
 
 /// A condition on a change, which compares the old and the new state of an object.
 ///
 /// [`IntoInformer::when`] restricts a controller to changes for which it holds. Additions, deletions and resyncs are not
 /// restricted. Predicates are combined by `&`, `|` and `!`.
 ///
-/// The state is read from the stored metadata. If the form does not store it, as a struct that lacks the field, every
-/// change counts.
+/// Metadata is compared in every form, also in one that does not store it: the informer keeps hashes beside each object
+/// that it decodes from the time on at which its controller is built, which take some 50 bytes of memory. They are of the
+/// metadata as received, before a `Prune`.
+///
+/// What is not known is neither true nor false, and counts as a change unless the rest of the condition decides. That
+/// applies to the generation of a resource without one, and to the metadata of an object that was decoded before the
+/// controller was built or restored from a journal, in a form that does not store it.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw};
@@ -27,39 +33,54 @@ use crate::cache::entry::Entry;
 /// let controller = Controller::new(sets.when(spec)).owns(pods.when(phase));
 /// # }
 /// ```
-pub struct Predicate<F: Form>(Arc<Condition<F>>);
+pub struct Predicate<F: Form> {
+    condition: Arc<Condition<F>>,
+    /// Whether it compares metadata.
+    metadata: bool,
+}
 
-type Condition<F> = dyn Fn(&Entry<F>, &Entry<F>) -> bool + Send + Sync;
+/// Returns `None` if it is not known.
+type Condition<F> = dyn Fn(&Entry<F>, &Entry<F>) -> Option<bool> + Send + Sync;
 
 impl<F: Form<Stored: 'static>> Predicate<F> {
     /// Creates a predicate from a function of the old and the new state.
     pub fn new(holds: impl Fn(&Entry<F>, &Entry<F>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(holds))
+        Self::of(false, move |old, new| Some(holds(old, new)))
     }
 
-    /// Holds if `metadata.generation` differs. The server increments it with each change of the desired state, if the
-    /// resource has one.
+    /// Holds if `metadata.generation` differs. The server increments it with each change of the desired state, and when
+    /// an object with finalizers is deleted. A resource without a generation, such as ConfigMaps, Secrets, Services and
+    /// Nodes, has nothing to compare, so every change counts.
     #[must_use]
     pub fn generation() -> Self {
-        Self::of("generation")
+        Self::of(true, |old, new| {
+            let [old, new] = match (old.hashes(), new.hashes()) {
+                (Some(old), Some(new)) => [old.generation, new.generation],
+                _ => [old, new].map(|entry| {
+                    let json = part(entry, "generation")?;
+                    core::str::from_utf8(&json).ok()?.parse().ok()
+                }),
+            };
+            Some(old? != new?)
+        })
     }
 
     /// Holds if a label differs.
     #[must_use]
     pub fn labels() -> Self {
-        Self::of("labels")
+        Self::of_hash("labels", |hashes| hashes.labels)
     }
 
     /// Holds if an annotation differs.
     #[must_use]
     pub fn annotations() -> Self {
-        Self::of("annotations")
+        Self::of_hash("annotations", |hashes| hashes.annotations)
     }
 
     /// Holds if the finalizers differ, or their order.
     #[must_use]
     pub fn finalizers() -> Self {
-        Self::of("finalizers")
+        Self::of_hash("finalizers", |hashes| hashes.finalizers)
     }
 
     /// Holds if the resourceVersion differs.
@@ -68,16 +89,32 @@ impl<F: Form<Stored: 'static>> Predicate<F> {
         Self::new(|old, new| old.resource_version() != new.resource_version())
     }
 
-    /// Returns whether it holds for a change from `old` to `new`.
-    pub(super) fn holds(&self, old: &Entry<F>, new: &Entry<F>) -> bool {
-        (self.0)(old, new)
+    /// Returns whether a change from `old` to `new` counts.
+    pub(super) fn counts(&self, old: &Entry<F>, new: &Entry<F>) -> bool {
+        (self.condition)(old, new).unwrap_or(true)
     }
 
-    fn of(field: &'static str) -> Self {
-        Self::new(move |old, new| match (part(old, field), part(new, field)) {
-            (Some(old), Some(new)) => old != new,
-            // The form does not store it.
-            _ => true,
+    /// Returns whether it compares metadata.
+    pub(super) const fn reads_metadata(&self) -> bool {
+        self.metadata
+    }
+
+    fn of(
+        metadata: bool,
+        condition: impl Fn(&Entry<F>, &Entry<F>) -> Option<bool> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            condition: Arc::new(condition),
+            metadata,
+        }
+    }
+
+    fn of_hash(field: &'static str, hash: fn(&Hashes) -> u64) -> Self {
+        Self::of(true, move |old, new| {
+            Some(match (old.hashes(), new.hashes()) {
+                (Some(old), Some(new)) => hash(old) != hash(new),
+                _ => part(old, field)? != part(new, field)?,
+            })
         })
     }
 }
@@ -86,15 +123,9 @@ impl<F: Form<Stored: 'static>> Predicate<F> {
 fn part<F: Form<Stored: 'static>>(entry: &Entry<F>, field: &str) -> Option<Vec<u8>> {
     let mut found = None;
     F::with_metadata(entry.value(), &mut |metadata| {
-        found = Some(
-            json::value_at(metadata, &[field])
-                .unwrap_or_default()
-                .to_vec(),
-        );
+        let value = json::value_at(metadata, &[field]);
+        found = Some(value.unwrap_or_default().to_vec());
     });
-    if found.is_none() && field == "labels" {
-        F::with_labels(entry.value(), &mut |labels| found = Some(labels.to_vec()));
-    }
     found
 }
 
@@ -103,7 +134,12 @@ impl<F: Form<Stored: 'static>> BitAnd for Predicate<F> {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
-        Self::new(move |old, new| self.holds(old, new) && other.holds(old, new))
+        let metadata = self.metadata || other.metadata;
+        Self::of(metadata, move |old, new| match (self.condition)(old, new) {
+            Some(false) => Some(false),
+            Some(true) => (other.condition)(old, new),
+            None => (other.condition)(old, new).filter(|holds| !holds),
+        })
     }
 }
 
@@ -112,7 +148,7 @@ impl<F: Form<Stored: 'static>> BitOr for Predicate<F> {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self::new(move |old, new| self.holds(old, new) || other.holds(old, new))
+        !(!self & !other)
     }
 }
 
@@ -121,13 +157,18 @@ impl<F: Form<Stored: 'static>> Not for Predicate<F> {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self::new(move |old, new| !self.holds(old, new))
+        Self::of(self.metadata, move |old, new| {
+            (self.condition)(old, new).map(bool::not)
+        })
     }
 }
 
 impl<F: Form> Clone for Predicate<F> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self {
+            condition: Arc::clone(&self.condition),
+            metadata: self.metadata,
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl Intake {
                 // A replay has the same state twice.
                 if old.is_same_state(new) {
                     put(new, false);
-                } else if when.as_ref().is_none_or(|when| when.holds(old, new)) {
+                } else if when.as_ref().is_none_or(|when| when.counts(old, new)) {
                     // The owner may have changed.
                     put(old, true);
                     put(new, true);

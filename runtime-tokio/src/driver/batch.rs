@@ -10,6 +10,7 @@ use informer_core::{
 };
 
 use crate::cache::entry::{Shared as Object, Store};
+use crate::cache::hashes::Hashes;
 use crate::cache::index::Indexes;
 use crate::cache::panics::catch;
 use crate::driver::allocator::Headroom;
@@ -28,6 +29,8 @@ pub(crate) struct Batch<V> {
     pub(crate) persisted: Vec<u8>,
     /// Whether there is a journal.
     pub(crate) persists: bool,
+    /// Whether a predicate compares metadata.
+    pub(crate) hashes: bool,
     /// Whether a journal is being restored.
     pub(crate) restores: bool,
     /// The versions reached with this batch, if `on_version` is set.
@@ -102,6 +105,7 @@ impl<V> Batch<V> {
             places: Vec::new(),
             persisted: Vec::new(),
             persists: false,
+            hashes: false,
             restores: false,
             versions: Vec::new(),
         }
@@ -154,9 +158,12 @@ impl<V> Batch<V> {
                 None => object = None,
             }
         }
+        let hashes = self.hashes.then(|| Hashes::of(&frame.raw));
         self.push(
             frame.change,
-            object.map(|object| Object::new(object, bytes)).into(),
+            object
+                .map(|object| Object::new(object, bytes, hashes))
+                .into(),
             persisted,
         );
         if let Some(Item::Object(gathered)) = self.items.last_mut() {
@@ -178,7 +185,9 @@ impl<V> Batch<V> {
             Some(decode) => {
                 let raw = RawObject::parse(json);
                 let object = object_of(Guarded(decode).restore(&raw), &raw, key, report);
-                object.map(|object| Object::new(object, json.len())).into()
+                object
+                    .map(|object| Object::new(object, json.len(), None))
+                    .into()
             }
             None => {
                 self.json.extend_from_slice(json);
@@ -254,7 +263,11 @@ impl<V> Batch<V> {
                         None => object = None,
                     }
                 }
-                gathered.state = object.map(|object| Object::new(object, end - start)).into();
+                // The bytes in a journal may lack pruned parts.
+                let hashes = (self.hashes && !self.restores).then(|| Hashes::of(&raw));
+                gathered.state = object
+                    .map(|object| Object::new(object, end - start, hashes))
+                    .into();
                 gathered.compute_values(key, indexes, report);
                 start = end;
             }

@@ -219,6 +219,7 @@ where
             self.listed = self.listed.saturating_add(frame.raw.bytes().len());
         }
         self.batch.persists = self.recorder.is_some();
+        self.batch.hashes = self.inner.hashes();
         // A few events need no other thread, so their bytes need not be copied.
         let is_one_of_few = self.read < FEW && frame.change != Change::Listed;
         self.read += 1;

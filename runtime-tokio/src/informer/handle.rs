@@ -238,11 +238,16 @@ impl<F: Form> Informer<F> {
         self.inner.health()
     }
 
-    /// The reason why it is not synced, from each source that is not synced.
+    /// Keeps what predicates compare beside each object from now on.
+    pub(crate) fn keep_hashes(&self) {
+        self.inner.keep_hashes();
+    }
+
     pub(crate) fn resource(&self) -> informer_core::Resource<'_> {
         self.inner.resource.as_ref()
     }
 
+    /// The reason why it is not synced, from each source that is not synced.
     pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
         self.inner.why()
     }

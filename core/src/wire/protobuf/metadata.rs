@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::field::{self, ANNOTATIONS, LABELS, OWNER_REFERENCES};
+use super::field::{self, ANNOTATIONS, FINALIZERS, GENERATION, LABELS, OWNER_REFERENCES};
 use super::message::{Fields, Message, Value};
 use super::object::{entry, metadata_fields, text};
 use crate::json::JsonStr;
@@ -30,14 +30,14 @@ const METADATA: [(u32, &str, Kind); 14] = [
     (4, "selfLink", Kind::Text),
     (5, "uid", Kind::Text),
     (6, "resourceVersion", Kind::Text),
-    (7, "generation", Kind::Int),
+    (GENERATION, "generation", Kind::Int),
     (8, "creationTimestamp", Kind::Time),
     (9, "deletionTimestamp", Kind::Time),
     (10, "deletionGracePeriodSeconds", Kind::Int),
     (LABELS, "labels", Kind::Map),
     (ANNOTATIONS, "annotations", Kind::Map),
     (OWNER_REFERENCES, "ownerReferences", Kind::Owners),
-    (14, "finalizers", Kind::Texts),
+    (FINALIZERS, "finalizers", Kind::Texts),
 ];
 
 const OWNER: [(u32, &str, Kind); 6] = [

@@ -427,6 +427,9 @@ fn an_object_has_labels_annotations_and_owners() {
     let shown = |(key, value)| format!("{key}={value}");
     assert_eq!(raw.labels().map(shown).collect::<Vec<_>>(), ["app=web"]);
     assert_eq!(raw.annotations().count(), 2);
+    assert_eq!(raw.generation(), Some(3));
+    assert!(raw.finalizers().eq(["example.com/hold"]));
+    assert_eq!(RawObject::parse(&bytes(1, int(7, 0))).generation(), None);
     let owner = raw.owner_references().next().unwrap();
     assert!(owner.kind == "ReplicaSet" && owner.name == "rs" && owner.controller);
     assert!(owner.uid == "u-rs" && owner.api_version == "apps/v1");
@@ -447,6 +450,7 @@ fn an_object_has_labels_annotations_and_owners() {
     let json = RawObject::parse(&json);
     assert!(json.labels().eq(raw.labels()) && json.annotations().eq(raw.annotations()));
     assert!(json.owner_references().eq(raw.owner_references()));
+    assert!(json.generation() == raw.generation() && json.finalizers().eq(raw.finalizers()));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! When keys are reconciled: priorities, debouncing, streams, predicates, and retries by the kind of error.
 
+use informer_tokio::Json;
 use informer_tokio::controller::{IntoInformer, Predicate, Retry};
+use informer_tokio::decode::{Decoder, FromProtobuf, RawObject};
+use informer_tokio::protobuf::Message;
 
 use super::*;
 
@@ -158,26 +161,23 @@ async fn the_kind_of_an_error_decides_about_the_retry() {
     ended.await.unwrap().unwrap();
 }
 
-/// Only changes for which the predicate holds are used, for the controller's own objects and for owned ones.
-async fn changes_are_selected<F>()
+/// Only changes for which the predicate holds are used, in every form and format.
+async fn changes_are_selected<F, D>(decoder: impl Fn() -> D)
 where
-    F: Form<Stored: Owned + Send + Sync>,
-    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
-    let mock = server();
     let with = |generation: u64, label: &str, finalizer: &str| {
-        let mut pod = pod("p", &[("ReplicaSet", "owner", true)]);
+        let mut pod = pod("p", &[]);
         pod["metadata"]["generation"] = generation.into();
         pod["metadata"]["labels"] = json!({ "app": label });
         pod["metadata"]["annotations"] = json!({ "note": label });
         pod["metadata"]["finalizers"] = json!([finalizer]);
         pod
     };
-    mock.create("pods", with(1, "a", "f")).unwrap();
-    let (sets, pods) = (informer(&mock, SETS), informer_of::<F>(&mock, PODS));
-    let log = Log::default();
-    let predicates: [(Predicate<F>, [bool; 4]); 8] = [
+    let predicates: [(Predicate<F>, [bool; 4]); 9] = [
         (Predicate::generation(), [true, false, false, false]),
+        (!Predicate::generation(), [false, true, true, true]),
         (Predicate::labels(), [false, true, false, false]),
         (Predicate::annotations(), [false, true, false, false]),
         (Predicate::finalizers(), [false, false, true, false]),
@@ -196,46 +196,125 @@ where
         ),
     ];
     for (number, (predicate, wanted)) in predicates.into_iter().enumerate() {
-        mock.apply("pods", with(1, "a", "f")).unwrap();
-        settle().await;
-        let controller = run(
-            Controller::new(&sets).owns((&pods).when(predicate)),
-            noting(&log),
-        );
-        settle().await;
-        assert_eq!(
-            names(&log),
-            ["prod/owner"],
-            "the initial state always counts"
-        );
         let mut unrelated = with(2, "b", "g");
-        unrelated["spec"] = json!({ "round": number });
+        unrelated["spec"] = json!({ "nodeName": "n1" });
         let changes = [
             with(2, "a", "f"),
             with(2, "b", "f"),
             with(2, "b", "g"),
             unrelated,
         ];
-        let mut seen = [false; 4];
-        for (change, seen) in changes.into_iter().zip(&mut seen) {
-            mock.apply("pods", change).unwrap();
-            settle().await;
-            *seen = !names(&log).is_empty();
-        }
+        let seen = runs_after::<F, D>(decoder(), predicate, with(1, "a", "f"), changes).await;
         assert_eq!(seen, wanted, "predicate {number}");
-        controller.stop().await;
     }
+    // These have neither labels nor a generation, like a ConfigMap, of which every change counts.
+    let changes = || {
+        let mut finalized = pod("p", &[]);
+        finalized["metadata"]["finalizers"] = json!(["f"]);
+        let mut labeled = finalized.clone();
+        labeled["metadata"]["labels"] = json!({ "app": "a" });
+        [finalized, labeled]
+    };
+    for (predicate, wanted) in [
+        (Predicate::labels(), [false, true]),
+        (!Predicate::labels(), [true, false]),
+        (Predicate::generation(), [true, true]),
+        (!Predicate::generation(), [true, true]),
+        (Predicate::generation() & Predicate::labels(), [false, true]),
+    ] {
+        let seen = runs_after::<F, D>(decoder(), predicate, pod("p", &[]), changes()).await;
+        assert_eq!(seen, wanted);
+    }
+}
+
+/// Returns for each change whether a controller has run after it. A Pod's changes count as those of the ReplicaSet `p`.
+async fn runs_after<F, D>(
+    decoder: D,
+    predicate: Predicate<F>,
+    first: Value,
+    changes: impl IntoIterator<Item = Value>,
+) -> Vec<bool>
+where
+    F: Form<Stored: Send + Sync>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
+{
+    let mock = server();
+    mock.create("pods", first).unwrap();
+    let (sets, log) = (informer(&mock, SETS), Log::default());
+    let pods = Informer::<F>::builder_with(mock.transport(), PODS, decoder).initial(Initial::List);
+    let controller =
+        Controller::new(&sets).watches(pods.when(predicate), |pod| [pod.key().clone()]);
+    let controller = run(controller, noting(&log));
+    settle().await;
+    assert_eq!(names(&log), ["prod/p"], "the initial state always counts");
+    let mut seen = Vec::new();
+    for change in changes {
+        mock.apply("pods", change).unwrap();
+        settle().await;
+        seen.push(!names(&log).is_empty());
+    }
+    controller.stop().await;
+    seen
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_are_selected_by_a_predicate() {
-    changes_are_selected::<Raw>().await;
-    changes_are_selected::<Meta>().await;
+    changes_are_selected::<Raw, _>(Decoder::<Raw>::new).await;
+    changes_are_selected::<Raw, _>(|| Decoder::<Raw>::new().protobuf()).await;
+    changes_are_selected::<Meta, _>(Decoder::<Meta>::new).await;
+    changes_are_selected::<Value, _>(Decoder::<Json<Value>>::new).await;
+    changes_are_selected::<Value, _>(|| Decoder::<Json<Value>>::new().without_labels()).await;
+    changes_are_selected::<Named, _>(|| {
+        |raw: &RawObject<'_>| Ok::<_, String>(Named(raw.name().to_string()))
+    })
+    .await;
+    changes_are_selected::<Named, _>(|| {
+        FromProtobuf(|raw: &RawObject<'_>, _: Message<'_>| {
+            Ok::<_, String>(Named(raw.name().to_string()))
+        })
+    })
+    .await;
     #[cfg(feature = "zstd")]
     {
-        changes_are_selected::<informer_tokio::Packed<Raw>>().await;
-        changes_are_selected::<informer_tokio::Packed<Value>>().await;
+        use informer_tokio::Packed;
+        use informer_tokio::decode::Packer;
+        changes_are_selected::<Packed<Raw>, _>(Packer::<Raw>::new).await;
+        changes_are_selected::<Packed<Value>, _>(Packer::<Value>::new).await;
     }
+}
+
+/// What an informer has stored before it had a predicate cannot be compared, so its next change counts, and only that.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_what_is_not_known_counts() {
+    let mock = server();
+    mock.create("pods", pod("p", &[])).unwrap();
+    let (sets, log) = (informer(&mock, SETS), Log::default());
+    let pods: Informer<Value> = informer_of(&mock, PODS);
+    pods.synced().await.unwrap();
+    let controller = Controller::new(&sets)
+        .watches((&pods).when(Predicate::labels()), |pod| [pod.key().clone()]);
+    let controller = run(controller, noting(&log));
+    let mut seen = Vec::new();
+    for node in ["n1", "n2"] {
+        settle().await;
+        log.lock().unwrap().clear();
+        let mut changed = pod("p", &[]);
+        changed["spec"] = json!({ "nodeName": node });
+        mock.apply("pods", changed).unwrap();
+        settle().await;
+        seen.push(!names(&log).is_empty());
+    }
+    assert_eq!(seen, [true, false]);
+    controller.stop().await;
+}
+
+/// A form that stores the name alone.
+#[derive(Debug)]
+struct Named(#[expect(dead_code, reason = "stored for nothing else")] String);
+
+impl Form for Named {
+    type Stored = Self;
+    type Decoder = ();
 }
 
 #[tokio::test(start_paused = true)]
