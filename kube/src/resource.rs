@@ -1,8 +1,11 @@
 //! Resources of kube's types.
 
+use core::any::TypeId;
+
 use informer_tokio::Resource;
 use informer_tokio::informer::OwnedResource;
 use kube_core::discovery::ApiResource;
+use kube_core::{ClusterResourceScope, NamespaceResourceScope};
 
 /// Returns the resource of a type: of k8s-openapi, or derived with `kube::CustomResource`.
 ///
@@ -19,9 +22,28 @@ use kube_core::discovery::ApiResource;
 ///     .build();
 /// # }
 /// ```
+///
+/// A type knows whether its objects are namespaced, also a custom one:
+///
+/// ```
+/// #[derive(kube::CustomResource, Clone, Debug, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+/// #[kube(group = "example.com", version = "v1", kind = "Tenant")]
+/// struct TenantSpec {}
+///
+/// let tenants = informer_kube::resource::<Tenant>();
+/// assert_eq!(tenants.as_ref().is_namespaced(), Some(false));
+/// ```
 #[must_use]
-pub fn resource<K: kube_core::Resource<DynamicType = ()>>() -> OwnedResource {
-    resource_of(&ApiResource::erase::<K>(&()))
+pub fn resource<K: kube_core::Resource<DynamicType = ()> + 'static>() -> OwnedResource {
+    let resource = resource_of(&ApiResource::erase::<K>(&()));
+    let scope = TypeId::of::<K::Scope>();
+    if scope == TypeId::of::<NamespaceResourceScope>() {
+        resource.as_ref().namespaced(true).into()
+    } else if scope == TypeId::of::<ClusterResourceScope>() {
+        resource.as_ref().namespaced(false).into()
+    } else {
+        resource
+    }
 }
 
 /// Returns the resource that kube's discovery found, for a [`DynamicObject`](kube_core::DynamicObject) or any form.

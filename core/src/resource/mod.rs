@@ -48,6 +48,9 @@ pub struct Resource<'a> {
     pub plural: &'a str,
     /// The kind of the objects, such as `Pod`, if known.
     pub kind: Option<&'a str>,
+    /// Whether the objects are namespaced, if it is known; [`is_namespaced`](Self::is_namespaced) knows built-in resources
+    /// too.
+    pub namespaced: Option<bool>,
     /// The namespace, or `None` for all namespaces.
     pub namespace: Option<&'a str>,
     /// The labels that objects must have, in the grammar of [`Selector`](crate::selector::Selector).
@@ -69,6 +72,7 @@ impl<'a> Resource<'a> {
             version,
             plural,
             kind: None,
+            namespaced: None,
             namespace: None,
             label_selector: None,
             field_selector: None,
@@ -149,6 +153,21 @@ impl<'a> Resource<'a> {
         self
     }
 
+    /// Sets whether the objects are namespaced, for a resource that is not built in.
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let tenants = Resource::new("example.com", "v1", "tenants");
+    /// assert_eq!(tenants.is_namespaced(), None);
+    /// assert_eq!(tenants.namespaced(false).is_namespaced(), Some(false));
+    /// ```
+    #[must_use]
+    pub const fn namespaced(mut self, namespaced: bool) -> Self {
+        self.namespaced = Some(namespaced);
+        self
+    }
+
     /// Restricts the resource to one namespace; an empty string means all namespaces.
     ///
     /// # Examples
@@ -202,10 +221,13 @@ impl<'a> Resource<'a> {
         self
     }
 
-    /// Returns whether the objects are namespaced, or `None` if the resource is not built in.
+    /// Returns whether the objects are namespaced. `None` if the resource is not built in, and
+    /// [`namespaced`](Self::namespaced) was not called.
     #[must_use]
     pub fn is_namespaced(&self) -> Option<bool> {
-        Builtin::find(self.group, self.plural).map(|builtin| builtin.scope == Scope::Namespaced)
+        let builtin = || Builtin::find(self.group, self.plural);
+        self.namespaced
+            .or_else(|| Some(builtin()?.scope == Scope::Namespaced))
     }
 
     /// Returns the path of the collection, with each segment percent-encoded.
@@ -270,6 +292,7 @@ pub struct OwnedResource {
     version: String,
     plural: String,
     kind: Option<String>,
+    namespaced: Option<bool>,
     namespace: Option<String>,
     label_selector: Option<String>,
     field_selector: Option<String>,
@@ -286,6 +309,7 @@ impl OwnedResource {
             version: &self.version,
             plural: &self.plural,
             kind: self.kind.as_deref(),
+            namespaced: self.namespaced,
             namespace: self.namespace.as_deref(),
             label_selector: self.label_selector.as_deref(),
             field_selector: self.field_selector.as_deref(),
@@ -302,6 +326,7 @@ impl From<Resource<'_>> for OwnedResource {
             version: resource.version.to_owned(),
             plural: resource.plural.to_owned(),
             kind: resource.kind.map(ToOwned::to_owned),
+            namespaced: resource.namespaced,
             namespace: resource.namespace.map(ToOwned::to_owned),
             label_selector: resource.label_selector.map(ToOwned::to_owned),
             field_selector: resource.field_selector.map(ToOwned::to_owned),

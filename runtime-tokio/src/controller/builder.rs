@@ -55,7 +55,7 @@ use crate::informer::Lister;
 pub struct Controller<F: Form> {
     pub(super) name: String,
     pub(super) lister: Lister<F>,
-    pub(super) owner: OwnerKind,
+    pub(super) owner: OwnerKind<F>,
     pub(super) sources: Vec<Source>,
     /// The drivers of informers that the controller runs.
     pub(super) drivers: Vec<Driven>,
@@ -101,7 +101,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         Self {
             name: provided.informer.name().to_owned(),
             lister,
-            owner: OwnerKind::of(&provided.informer.resource()),
+            owner: OwnerKind::of(&provided.informer.resource(), keys_of.clone()),
             sources: Vec::new(),
             drivers: Vec::new(),
             writes: Vec::new(),
@@ -131,8 +131,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Reconciles the owner of a changed object, if the owner is of the controller's kind. The owner is the entry of
     /// `ownerReferences` with `controller: true`.
     ///
-    /// The group and the kind must be those of the controller's informer. If its resource was named without a kind,
-    /// every kind of the group matches; set it with [`kind`](Self::kind).
+    /// The group and the kind must be those of the controller's informer. If its resource was named without a kind, the
+    /// owner must be an object of the informer with the same uid; [`kind`](Self::kind) sets it.
     pub fn owns<I: IntoOwned>(self, informer: I) -> Self {
         let kind = self.owner.clone();
         self.watches(informer, move |entry| {
@@ -206,8 +206,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     }
 
     /// Sets the kind of the controller's objects for [`owns`](Self::owns), and whether they are namespaced. It must be
-    /// set before `owns`. The default is taken from the informer's resource; if that does not determine it, the objects
-    /// count as namespaced.
+    /// set before `owns`. The default is taken from the informer's resource, and whether they are namespaced otherwise from
+    /// its objects.
     ///
     /// ```
     /// # use informer_tokio::{Informer, Raw};
@@ -217,8 +217,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// # }
     /// ```
     pub fn kind(mut self, kind: impl Into<String>, namespaced: bool) -> Self {
-        self.owner.kind = Some(kind.into());
-        self.owner.namespaced = namespaced;
+        self.owner.set(kind.into(), namespaced);
         self
     }
 

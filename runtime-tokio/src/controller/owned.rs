@@ -1,10 +1,13 @@
 //! Owner references of objects.
 
+use std::sync::{Arc, OnceLock};
+
 use informer_core::decode::OwnerReference;
 use informer_core::json::{Elements, value_at};
 use informer_core::{Form, Json, Meta, Raw, Resource};
 
-use crate::cache::entry::{Key, in_cluster};
+use crate::cache::entry::{Entry, Key, in_cluster};
+use crate::informer::Lister;
 
 /// The owner that manages an object: the entry of `metadata.ownerReferences` with `controller: true`.
 ///
@@ -99,26 +102,37 @@ fn of_references(references: &[u8]) -> Option<Owner> {
     })
 }
 
-/// The group and kind that an owner must have, and whether it is namespaced.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnerKind {
-    pub(crate) group: String,
-    /// If unknown, every kind of the group matches.
-    pub(crate) kind: Option<String>,
-    pub(crate) namespaced: bool,
+/// The group and kind that an owner must have, and whether it is namespaced. What the resource does not tell is read from
+/// the cache of owners.
+pub(crate) struct OwnerKind<F: Form> {
+    group: String,
+    kind: Option<String>,
+    /// Whether owners are namespaced, once it is known.
+    namespaced: Arc<OnceLock<bool>>,
+    owners: Lister<F>,
 }
 
-impl OwnerKind {
-    pub(crate) fn of(resource: &Resource<'_>) -> Self {
+impl<F: Form> OwnerKind<F> {
+    pub(crate) fn of(resource: &Resource<'_>, owners: Lister<F>) -> Self {
+        let namespaced = resource.is_namespaced();
         Self {
             group: resource.group.to_owned(),
             kind: resource.kind.map(str::to_owned),
-            namespaced: resource.is_namespaced().unwrap_or(true),
+            namespaced: Arc::new(namespaced.map_or_else(OnceLock::new, OnceLock::from)),
+            owners,
         }
+    }
+
+    pub(crate) fn set(&mut self, kind: String, namespaced: bool) {
+        self.kind = Some(kind);
+        self.namespaced = Arc::new(OnceLock::from(namespaced));
     }
 
     /// Returns the key of the owner of an object with a key, if the owner is of this kind. The version may differ, since
     /// the same object can be read in every version.
+    ///
+    /// As long as the cache has no owner, it is not known whether they are namespaced. If their kind is not known, an owner
+    /// is one that the cache has with its uid. Either way nothing is missed: an owner that comes later is reconciled itself.
     pub(crate) fn key(&self, owner: &Owner, owned: &Key) -> Option<Key> {
         let group = owner
             .api_version
@@ -128,14 +142,38 @@ impl OwnerKind {
             return None;
         }
         let name = match owned.namespace() {
-            namespace if self.namespaced && !namespace.is_empty() => {
+            // The owner of a cluster-scoped object is cluster-scoped.
+            namespace if !namespace.is_empty() && self.is_namespaced()? => {
                 &format!("{namespace}/{}", owner.name)
             }
             _ => &owner.name,
         };
-        Some(match owned.cluster() {
+        let key = match owned.cluster() {
             "" => Key::new(name),
             cluster => Key::new(&in_cluster(cluster, name)),
+        };
+        let is_owner = |object: Entry<F>| object.uid().to_string() == owner.uid;
+        let is_of_kind =
+            self.kind.is_some() || self.owners.get_by_key(key.as_str()).is_some_and(is_owner);
+        is_of_kind.then_some(key)
+    }
+
+    /// Returns whether owners are namespaced; `None` if it is not known yet.
+    fn is_namespaced(&self) -> Option<bool> {
+        self.namespaced.get().copied().or_else(|| {
+            let namespaced = !self.owners.any_key()?.namespace().is_empty();
+            Some(*self.namespaced.get_or_init(|| namespaced))
         })
+    }
+}
+
+impl<F: Form> Clone for OwnerKind<F> {
+    fn clone(&self) -> Self {
+        Self {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            namespaced: Arc::clone(&self.namespaced),
+            owners: self.owners.clone(),
+        }
     }
 }

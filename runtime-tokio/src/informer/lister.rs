@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use informer_core::{Form, cache::IndexError, selector::LabelSelector};
 
-use crate::cache::entry::Entry;
+use crate::cache::entry::{Entry, Key};
 use crate::cache::shared::Inner;
 use crate::cache::users::Users;
 
@@ -22,6 +22,13 @@ impl<F: Form> Lister<F> {
     /// Returns a lister that does not keep a shared informer running.
     pub(crate) fn uncounted(&self) -> Self {
         Self(Arc::clone(&self.0), None)
+    }
+
+    /// Returns the key of some object; `None` if there are none.
+    pub(crate) fn any_key(&self) -> Option<Key> {
+        let cache = self.0.cache();
+        let first = cache.iter().next();
+        first.map(|(key, _)| key.clone())
     }
 
     /// Returns the name of the informer.

@@ -331,6 +331,58 @@ async fn owners_without_a_namespace_are_found() {
     controller.stop().await;
 }
 
+/// Neither the scope nor, in the second round, the kind of a custom resource is known before its objects show it.
+#[tokio::test(start_paused = true)]
+async fn the_scope_and_the_kind_of_owners_are_read_from_the_cache() {
+    for (namespaced, kind, wanted) in [
+        (false, Some("Tenant"), "acme"),
+        (true, Some("Tenant"), "prod/acme"),
+        (false, None, "acme"),
+        (true, None, "prod/acme"),
+    ] {
+        let mock = server();
+        mock.with(|server| {
+            server.add_resource("example.com", "v1", "tenants", "Tenant", namespaced);
+        });
+        let named = Resource::new("example.com", "v1", "tenants").kind(kind.unwrap_or_default());
+        let (tenants, pods) = (informer(&mock, named), informer(&mock, PODS));
+        let owned_by = |kind: &str, name: &str, uid: &str| {
+            let mut own = pod(
+                &format!("{name}-{}", kind.to_lowercase()),
+                &[(kind, name, true)],
+            );
+            own["metadata"]["ownerReferences"][0]["apiVersion"] = json!("example.com/v1");
+            own["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
+            own
+        };
+        let log = Log::default();
+        let controller = run(Controller::new(&tenants).owns(&pods), noting(&log));
+        // Without an owner there is nothing to reconcile, and no key to guess.
+        mock.create("pods", owned_by("Tenant", "early", "u"))
+            .unwrap();
+        settle().await;
+        assert_eq!(names(&log), [""; 0], "{named}");
+
+        let mut tenant = json!({ "metadata": { "name": "acme" } });
+        if namespaced {
+            tenant["metadata"]["namespace"] = json!("prod");
+        }
+        mock.create("tenants.example.com", tenant).unwrap();
+        settle().await;
+        assert_eq!(names(&log), [wanted]);
+        let uid = tenants.lister().list()[0].uid().to_string();
+        mock.create("pods", owned_by("Tenant", "acme", &uid))
+            .unwrap();
+        settle().await;
+        assert_eq!(names(&log), [wanted]);
+        mock.create("pods", owned_by("Landlord", "acme", "u2"))
+            .unwrap();
+        settle().await;
+        assert_eq!(names(&log), [""; 0], "another kind of the group");
+        controller.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_watched_is_mapped_to_keys() {
     let mock = server();
