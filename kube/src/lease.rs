@@ -68,7 +68,7 @@ impl KubeLease {
     }
 
     /// Sets the clock of the times in the Lease, which tests may replace. An election does not compare them with its own
-    /// time.
+    /// time, but each renewal must have another time than the one before.
     #[must_use]
     pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(now);
@@ -88,14 +88,18 @@ impl KubeLease {
         spec.renew_time = Some(now);
     }
 
-    fn written(&mut self, written: Result<Lease, Error>) -> Result<Written, Error> {
+    /// Returns the result of a write, for which these codes are conflicts.
+    fn written(
+        &mut self,
+        written: Result<Lease, Error>,
+        conflicts: &[u16],
+    ) -> Result<Written, Error> {
         match written {
             Ok(lease) => {
                 self.last = lease;
                 Ok(Written::Done(version(&self.last)))
             }
-            // It has changed, exists already, or was deleted.
-            Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Written::Conflict),
+            Err(Error::Api(status)) if conflicts.contains(&status.code) => Ok(Written::Conflict),
             Err(error) => Err(error),
         }
     }
@@ -123,7 +127,8 @@ impl LeaseClient for KubeLease {
         };
         self.apply(record, true);
         let created = self.api.create(&PostParams::default(), &self.last).await;
-        self.written(created)
+        // It exists already. 404 means that its namespace does not exist.
+        self.written(created, &[409])
     }
 
     async fn update(
@@ -136,7 +141,8 @@ impl LeaseClient for KubeLease {
         self.apply(record, acquire);
         let options = PostParams::default();
         let updated = self.api.replace(&self.name, &options, &self.last).await;
-        self.written(updated)
+        // It was deleted or has changed.
+        self.written(updated, &[404, 409])
     }
 }
 

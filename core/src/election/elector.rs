@@ -20,7 +20,8 @@ pub struct LeaseRecord {
     pub duration_seconds: u32,
     /// `spec.leaseTransitions`: how often the holder has changed.
     pub transitions: u32,
-    /// The text of `spec.renewTime`, which distinguishes one renewal from the next. It is not parsed as a time.
+    /// The text of `spec.renewTime`, which distinguishes one renewal from the next. It is not parsed as a time. If it is
+    /// empty, an [`Elector`] takes every change of the resourceVersion for a renewal.
     pub renewed: String,
 }
 
@@ -67,8 +68,8 @@ pub enum Written {
 
 /// Elects one of several replicas as the leader, as client-go's `leaderelection` does, without I/O and without a clock.
 ///
-/// Only the local clock is used: another replica's Lease has expired when it was observed unchanged for its whole
-/// duration. The clocks need not agree. Only one replica leads at a time, provided that clock rates do not differ by
+/// Only the local clock is used: another replica's Lease has expired when its record was observed unchanged for its
+/// whole duration. The clocks need not agree. Only one replica leads at a time, provided that clock rates do not differ by
 /// more than `lease_duration / renew_deadline`.
 ///
 /// Each request has an id. Results of earlier requests are ignored: an abandoned write may still arrive, and must not
@@ -329,11 +330,16 @@ impl Elector {
         self.next = now + self.config.retry_period;
     }
 
+    /// Records a Lease that was read. Only its holder counts as alive if it changes: other clients may write labels and
+    /// annotations of the Lease of a dead one.
     fn observe(&mut self, now: Instant, record: LeaseRecord, resource_version: String) {
+        let is_unchanged = |seen: &SeenLease| {
+            seen.record == record
+                // A client that does not pass on the time of the renewal leaves only the version.
+                && (!record.renewed.is_empty() || seen.resource_version == resource_version)
+        };
         let since = match &self.seen {
-            Some(seen) if seen.record == record && seen.resource_version == resource_version => {
-                seen.since
-            }
+            Some(seen) if is_unchanged(seen) => seen.since,
             Some(_) | None => now,
         };
         self.seen = Some(SeenLease {

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use informer_kube::KubeLease;
 use informer_mock::json;
-use informer_tokio::election::{Election, Leadership, MembersClient as _, Replica};
+use informer_tokio::election::{
+    Election, Leadership, LeaseClient as _, LeaseRecord, MembersClient as _, Replica,
+};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -48,6 +50,16 @@ async fn a_replica_leads_until_it_is_gone_and_then_the_next_does() {
     assert_eq!(second["spec"]["leaseTransitions"], 1);
     assert_ne!(second["spec"]["acquireTime"], first["spec"]["acquireTime"]);
     assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
+}
+
+/// As in a namespace that does not exist, a read finds nothing, and the creation is answered with 404.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_created_is_an_error() {
+    let mock = server();
+    let mut lease = KubeLease::new(client(&mock), "typo", "web");
+    assert!(lease.read().await.unwrap().is_none());
+    let error = lease.create(&LeaseRecord::default()).await.unwrap_err();
+    assert!(matches!(error, kube_client::Error::Api(status) if status.code == 404));
 }
 
 /// Somebody else's annotation survives a renewal, and their write in between is a conflict, not an overwrite.

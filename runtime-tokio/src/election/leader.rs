@@ -54,7 +54,7 @@ pub trait LeaseClient: Send + 'static {
     ) -> impl Future<Output = Result<Option<(LeaseRecord, String)>, Self::Error>> + Send;
 
     /// Creates the Lease with `acquireTime` and `renewTime` set to the current time. If it exists, that is a conflict
-    /// and not an error.
+    /// and not an error. If its namespace does not exist, that is an error.
     fn create(
         &mut self,
         record: &LeaseRecord,

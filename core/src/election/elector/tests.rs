@@ -121,6 +121,34 @@ fn the_first_one_leads_and_the_next_follows_when_it_is_silent() {
     assert!(!a.is_leader(at(100)));
 }
 
+/// Another client writes labels or annotations of the Lease more often than it expires.
+#[test]
+fn a_write_by_another_client_does_not_extend_the_lease_of_a_dead_leader() {
+    let mut api = Api::default();
+    let (mut a, mut b) = (elector("a"), elector("b"));
+    api.serve(at(0), &mut a);
+    let leads = (0..100).find(|second| {
+        api.version += 1;
+        if let Some((_, version)) = &mut api.lease {
+            *version = api.version;
+        }
+        api.serve(at(*second), &mut b);
+        b.is_leader(at(*second))
+    });
+    assert_eq!(leads, Some(16), "a renewed at 0, and b reads every 2 s");
+}
+
+/// A client that passes on no `renewTime`.
+#[test]
+fn without_the_time_of_a_renewal_its_version_counts() {
+    let mut b = elector("b");
+    for second in (0..60).step_by(2) {
+        let read = id(&b.poll(at(second)));
+        b.handle_read(at(second), read, Some((held_by("a"), second.to_string())));
+        assert!(matches!(b.poll(at(second)), ElectionStep::Wait(_)));
+    }
+}
+
 #[test]
 fn a_leader_that_cannot_renew_has_stopped_before_another_starts() {
     let mut api = Api::default();
