@@ -42,7 +42,7 @@ impl<V> Inner<V> {
             let number = number.index();
             let version = reached.get(number).map(ToString::to_string);
             source.health(
-                synced.get(number).copied().unwrap_or_default(),
+                source.is_complete && synced.get(number).copied().unwrap_or_default(),
                 version.unwrap_or_default(),
                 now,
             )

@@ -59,6 +59,7 @@ impl Figures {
             gauge "informer_objects" "Objects in the cache";
             gauge "informer_object_bytes" [Bytes] "Bytes of JSON of the objects in the cache, as received";
             gauge "informer_synced" "1 if the cache is synced";
+            gauge "informer_sources_not_synced" "Namespaces and clusters without a complete list";
             gauge "informer_stale_objects" "Objects in an older state because the latest one could not be used";
             gauge "informer_incomplete" "1 if the cache is incomplete because an object did not fit";
             gauge "informer_watch_opened_timestamp_seconds" [Seconds] "Time of the last opened watch, in seconds since 1970";
@@ -110,6 +111,13 @@ impl Figures {
             let is_protobuf = format == Format::Protobuf;
             gauges.protobuf.set(f64::from(u8::from(is_protobuf)));
         }
+    }
+
+    /// Records the number of sources without a complete list.
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    pub(crate) fn sources_missing(&self, missing: usize) {
+        metrics::gauge!("informer_sources_not_synced", "informer" => self.name.to_string())
+            .set(missing as f64);
     }
 
     pub(crate) fn listed(&self) {
@@ -176,6 +184,8 @@ impl Figures {
     pub(crate) const fn applied(&self, _deltas: usize, _levels: Levels) {}
 
     pub(crate) const fn received(&self, _format: Format, _bytes: u64) {}
+
+    pub(crate) const fn sources_missing(&self, _missing: usize) {}
 
     pub(crate) const fn listed(&self) {}
 

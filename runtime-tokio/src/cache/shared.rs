@@ -62,6 +62,8 @@ pub(crate) struct Inner<V> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) synced: bool,
+    /// How often a source was completed, has failed or has left.
+    pub(crate) sources: u64,
     /// Whether there is data to serve: it was synced once, or a journal was restored.
     pub(crate) served: bool,
     /// Whether a stop was requested.
@@ -244,13 +246,25 @@ impl<V> Inner<V> {
     }
 
     /// Adds a source at run time; `None` if there are too many.
-    pub(crate) fn join_source(&self, resource: OwnedResource, cluster: &str) -> Option<SourceId> {
+    pub(crate) fn join_source(
+        &self,
+        resource: OwnedResource,
+        cluster: &str,
+        join: u64,
+    ) -> Option<SourceId> {
         let mut new = SourceRecord::new(resource);
         cluster.clone_into(&mut new.cluster);
+        new.join = join;
         let left = self.each_source(|id, source| source.is_vacant.then_some(id));
         // The first source stands for those that join.
         if let Some(id) = left.into_iter().flatten().find(|id| *id != SourceId::FIRST) {
             self.source(id, |source| *source = new);
+            self.reached.send_modify(|reached| {
+                if let Some(reached) = reached.get_mut(id.index()) {
+                    // The versions of another cluster mean nothing here.
+                    *reached = ResourceVersion::default();
+                }
+            });
             return Some(id);
         }
         let id = self.cache_mut().add_source()?;
@@ -279,6 +293,15 @@ impl<V> Inner<V> {
     pub(crate) fn stale_since(&self) -> Option<std::time::SystemTime> {
         let since = self.each_source(|_, source| source.stale_since);
         since.into_iter().flatten().min()
+    }
+
+    /// Records that a source was completed, has failed or has left.
+    pub(crate) fn source_changed(&self) {
+        let missing = self.each_source(|_, source| !source.is_vacant && !source.is_complete);
+        let missing = missing.into_iter().filter(|missing| *missing).count();
+        self.hook(METRICS, || self.figures.sources_missing(missing));
+        self.status
+            .send_modify(|status| status.sources = status.sources.wrapping_add(1));
     }
 
     /// Records that a source completed a list.
@@ -474,6 +497,8 @@ impl<V> Inner<V> {
                 && let Some(source) = source
             {
                 self.source(source, |source| source.note(noted.clone()));
+                // What waits for the first list of the source may go on.
+                self.source_changed();
             }
             self.last().report = Some(noted);
         }

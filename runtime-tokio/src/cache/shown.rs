@@ -23,6 +23,9 @@ pub(crate) struct Written<'a> {
 #[derive(Clone)]
 pub(crate) struct Expected {
     pub(crate) state: ExpectedState<Key>,
+    /// The join of the cluster that has to show it. One that joins again under the same name may be another, with versions
+    /// of its own.
+    pub(crate) join: Option<u64>,
     /// Set if the write removes the object from what the informer selects. Then its absence counts as well, since the
     /// server does not send the write to a cache that has lost the object before.
     pub(crate) leaves: Option<Leaves>,
@@ -46,24 +49,22 @@ pub(crate) enum Awaits {
     Selected,
 }
 
-impl From<ExpectedState<Key>> for Expected {
-    fn from(state: ExpectedState<Key>) -> Self {
-        Self {
+impl<V> Inner<V> {
+    /// Returns what a write of an object leads to in this cache.
+    pub(crate) fn expected(&self, key: &str, state: ExpectedState<Key>) -> Expected {
+        Expected {
             state,
+            join: self.join_of(key),
             leaves: None,
         }
     }
-}
 
-impl<V> Inner<V> {
     /// Returns whether the cache shows a write now.
     pub(crate) fn is_shown(&self, key: &str, expected: &Expected) -> bool {
         // The sink sends versions while it holds the cache, so only one of them is borrowed at a time.
         let reached = self.reached.borrow().clone();
         let counts = self.each_source(|_, source| source.has(key));
-        let is_vacant = self.each_source(|_, source| source.is_vacant);
-        if is_vacant.contains(&true) && !counts.contains(&true) {
-            // The namespace or the cluster has left, so the write never arrives.
+        if self.has_left(key, expected) {
             return true;
         }
         let cache = self.cache();
@@ -83,19 +84,58 @@ impl<V> Inner<V> {
         has_left || shows(&expected.state)
     }
 
+    /// Returns whether the namespace or the cluster of a write has left, so that the write never arrives.
+    fn has_left(&self, key: &str, expected: &Expected) -> bool {
+        let join = self.join_of(key);
+        match expected.join {
+            Some(_) if join.is_some() => join != expected.join,
+            _ => {
+                let has = self.each_source(|_, source| source.has(key));
+                let is_vacant = self.each_source(|_, source| source.is_vacant);
+                is_vacant.contains(&true) && !has.contains(&true)
+            }
+        }
+    }
+
+    /// Returns the number of the join of the cluster of a key.
+    fn join_of(&self, key: &str) -> Option<u64> {
+        let joins = self.each_source(|_, source| source.has(key).then_some(source.join));
+        joins.into_iter().flatten().next()
+    }
+
+    /// Returns whether no source of a key has sent a list, and none will soon. Then a write need not be awaited: it would
+    /// hold a key although the cache shows no state from before it either.
+    pub(crate) fn has_no_list(&self, key: &str) -> bool {
+        let sources = self.each_source(|_, source| source.has(key).then(|| source.has_no_list()));
+        !sources.contains(&Some(false))
+    }
+
     /// Waits until the cache shows a write.
     pub(crate) async fn wait_for_write(&self, key: &str, expected: &Expected) -> Result<(), Ended> {
+        self.wait_while(|| !self.is_shown(key, expected)).await
+    }
+
+    /// Waits until the cache shows a write, as long as a source of it [is usable](Self::has_no_list).
+    pub(crate) async fn await_write(&self, key: &str, expected: &Expected) -> Result<(), Ended> {
+        self.wait_while(|| !self.is_shown(key, expected) && !self.has_no_list(key))
+            .await
+    }
+
+    async fn wait_while(&self, is_missing: impl Fn() -> bool) -> Result<(), Ended> {
         let mut reached = self.reached.subscribe();
         let mut status = self.status.subscribe();
         loop {
             reached.mark_unchanged();
-            if self.is_shown(key, expected) {
+            status.mark_unchanged();
+            if !is_missing() {
                 return Ok(());
             }
+            if status.borrow().closed {
+                return Err(Ended);
+            }
             tokio::select! {
-                biased;
                 changed = reached.changed() => changed.map_err(|_| Ended)?,
-                _ = status.wait_for(|status| status.closed) => return Err(Ended),
+                changed = status.changed() => changed.map_err(|_| Ended)?,
             }
         }
     }
@@ -159,6 +199,10 @@ pub(crate) trait Shows: Send + Sync {
     fn awaits(&self, write: &Written<'_>) -> Awaits;
     /// Returns the uid of a cached object.
     fn uid(&self, key: &str) -> Option<String>;
+    /// Returns what a write of an object leads to in this cache.
+    fn expected(&self, key: &str, state: ExpectedState<Key>) -> Expected;
+    /// Returns whether writes of a key need not be awaited, since none of its sources sends a list.
+    fn has_no_list(&self, key: &str) -> bool;
     fn is_shown(&self, key: &str, expected: &Expected) -> bool;
     fn wait(
         self: Arc<Self>,
@@ -185,6 +229,14 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         (!uid.is_empty()).then_some(uid)
     }
 
+    fn expected(&self, key: &str, state: ExpectedState<Key>) -> Expected {
+        self.expected(key, state)
+    }
+
+    fn has_no_list(&self, key: &str) -> bool {
+        self.has_no_list(key)
+    }
+
     fn is_shown(&self, key: &str, expected: &Expected) -> bool {
         self.is_shown(key, expected)
     }
@@ -194,6 +246,6 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         key: Key,
         expected: Expected,
     ) -> futures_util::future::BoxFuture<'static, Result<(), Ended>> {
-        Box::pin(async move { self.wait_for_write(key.as_str(), &expected).await })
+        Box::pin(async move { self.await_write(key.as_str(), &expected).await })
     }
 }

@@ -60,8 +60,8 @@ pub struct Controller<F: Form> {
     /// The drivers of informers that the controller runs.
     pub(super) drivers: Vec<Driven>,
     pub(super) writes: Vec<WriteLog>,
-    /// Returns all keys of the informer.
-    pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
+    /// One of each informer.
+    pub(super) all: Vec<AllKeys>,
     /// The informers that the controller runs.
     pub(super) health: Vec<HealthOf>,
     pub(super) queue: WorkQueue<Key>,
@@ -87,6 +87,8 @@ pub struct Controller<F: Form> {
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
 /// Stops an informer, and the future that runs it.
 pub(super) type Driven = (Box<dyn Fn() + Send>, Job);
+/// Passes on the keys that follow from all objects of an informer.
+pub(super) type AllKeys = Arc<dyn Fn(&mut dyn FnMut(Key)) + Send + Sync>;
 /// Returns the health of an informer.
 pub(super) type HealthOf = Arc<dyn Fn() -> Health + Send + Sync>;
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
@@ -97,24 +99,24 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         let provided = informer.into_informer();
         let lister = provided.informer.lister();
         // A handle does not keep the informer running.
-        let keys_of = lister.uncounted();
+        let objects = lister.uncounted();
         Self {
             name: provided.informer.name().to_owned(),
             lister,
-            owner: OwnerKind::of(&provided.informer.resource(), keys_of.clone()),
+            owner: OwnerKind::of(&provided.informer.resource(), objects.clone()),
             sources: Vec::new(),
             drivers: Vec::new(),
             writes: Vec::new(),
-            keys: Arc::new(move || keys(&keys_of)),
+            all: Vec::new(),
             health: Vec::new(),
             queue: WorkQueue::new(),
-            keep: Only::new(|_| true),
+            keep: Only::new(move |key| objects.get_by_key(key.as_str()).is_some()),
             part: None,
             streams: Vec::new(),
             debounce: Duration::ZERO,
             workers: 1,
             resync: None,
-            sync_within: None,
+            sync_within: Some(Duration::from_secs(120)),
             write_deadline: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             on_failure: None,
@@ -177,7 +179,17 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         if let Some(log) = writes.filter(|log| !self.writes.iter().any(|other| other.is(log))) {
             self.writes.push(log);
         }
+        let map = Arc::new(map);
+        let (all, mapped) = (informer.lister().uncounted(), Arc::clone(&map));
+        self.all.push(Arc::new(move |add| {
+            for entry in all.list() {
+                all.hook("a function from objects to keys", || {
+                    mapped(&entry).into_iter().for_each(&mut *add);
+                });
+            }
+        }));
         self.sources.push(Box::new(move |intake, options| {
+            let map = move |entry: &Entry<I::Form>| map(entry);
             let handle = informer.add_handler_with(options, intake.handler(map, when));
             Box::new(Watched { informer, handle })
         }));
@@ -252,10 +264,12 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self
     }
 
-    /// Reconciles only while this replica is the leader. The controller runs the election, and keeps its caches current
-    /// while another replica leads.
+    /// Reconciles only while this replica is the leader. The controller runs the election once its informers are synced, and
+    /// keeps its caches current while another replica leads.
     ///
-    /// When the leadership is lost, runs are cut; when it is acquired, all keys are added. At a stop, the Lease is released
+    /// When the leadership is lost, runs are cut. When it is acquired, the keys that follow from all objects of all informers
+    /// are added, and so is every other key that came before: that of a deleted object, of a [stream](Self::reconcile_on)
+    /// or of [`enqueue`](ControllerHandle::enqueue), each of which a replica keeps once. At a stop, the Lease is released
     /// immediately after the last run, before [`run`](Self::run) returns. If the future of `run` is dropped, a task
     /// releases the Lease once the last run has been dropped, provided that the runtime continues. The controller stops
     /// if the election ends.
@@ -278,7 +292,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     }
 
     /// Reconciles the keys that belong to this replica, while others reconcile the rest. The controller runs the
-    /// background work of the replica. When keys move to another replica, their runs are cut.
+    /// background work of the replica. When keys move to another replica, their runs are cut, and that replica adds them as
+    /// in [`elected`](Self::elected).
     ///
     /// At a stop, the Lease is released as in [`elected`](Self::elected).
     pub fn sharing<C: LeaseClient, M: MembersClient>(
@@ -289,9 +304,9 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     }
 
     fn seated(mut self, seat: Seat, work: Job) -> Self {
-        let own = seat.clone();
+        self.keep = self.keep.seated(seat.clone());
         self.part = Some(Part { seat, work });
-        self.only(move |key| own.owns(key))
+        self
     }
 
     /// Restricts the controller to keys for which `keep` returns `true`, in addition to earlier restrictions.
@@ -309,9 +324,21 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self
     }
 
-    /// Sets how long [`run`](Self::run) waits for the informers to sync before it fails. There is no limit by default.
-    pub const fn sync_within(mut self, limit: Duration) -> Self {
-        self.sync_within = Some(limit);
+    /// Sets how long an informer may receive nothing before it is synced. Then [`run`](Self::run) fails with an error that
+    /// names it, so that the replica does not stay useless unnoticed. The default is two minutes; `None` waits for ever.
+    ///
+    /// Each received byte begins the time anew, but not those of a failed request that is repeated. An informer that shows the data of a [journal](crate::journal::Journal)
+    /// has no limit.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
+    /// let patient = controller.sync_within(None);
+    /// let strict = patient.sync_within(Duration::from_secs(30));
+    /// # }
+    /// ```
+    pub fn sync_within(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.sync_within = limit.into();
         self
     }
 
@@ -399,7 +426,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         ControllerHandle {
             name: self.name.as_str().into(),
             queue: self.queue.clone(),
-            keys: Arc::clone(&self.keys),
+            all: self.all.clone(),
             health: self.health.clone(),
             keep: self.keep.clone(),
             stop: Arc::clone(&self.stop),
@@ -415,9 +442,4 @@ impl<F: Form> fmt::Debug for Controller<F> {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
-}
-
-fn keys<F: Form>(lister: &Lister<F>) -> Vec<Key> {
-    let entries = lister.list();
-    entries.iter().map(|entry| entry.key().clone()).collect()
 }

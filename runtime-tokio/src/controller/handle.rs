@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informer_core::queue::{QueueMetrics, Spread};
 use tokio::sync::watch;
 
-use super::builder::HealthOf;
+use super::builder::{AllKeys, HealthOf};
 use super::only::Only;
 use super::sources::LOW;
 use crate::cache::entry::Key;
@@ -19,7 +19,7 @@ use crate::health::Health;
 pub struct ControllerHandle {
     pub(super) name: Arc<str>,
     pub(super) queue: WorkQueue<Key>,
-    pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
+    pub(super) all: Vec<AllKeys>,
     pub(super) health: Vec<HealthOf>,
     pub(super) keep: Only,
     pub(super) stop: Arc<watch::Sender<Stop>>,
@@ -44,6 +44,7 @@ pub(super) enum Stop {
 pub(super) struct Counts {
     pub(super) running: AtomicUsize,
     pub(super) settling: AtomicUsize,
+    pub(super) held: AtomicUsize,
     pub(super) succeeded: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) panicked: AtomicU64,
@@ -63,6 +64,8 @@ pub struct ControllerMetrics {
     pub running: usize,
     /// The number of keys that wait until the cache shows their writes.
     pub waiting_for_writes: usize,
+    /// The number of keys that wait for the first list of their namespace or cluster.
+    pub waiting_for_lists: usize,
     /// The number of successful runs.
     pub succeeded: u64,
     /// The number of runs that returned an error.
@@ -91,7 +94,7 @@ pub struct ControllerMetrics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// The number of keys that were waiting for a worker.
+    /// The number of keys that were waiting for a worker, or for the first list of their namespace or cluster.
     pub waiting: usize,
     /// The number of delayed keys: retries, and keys that were requeued after a time.
     pub delayed: usize,
@@ -111,6 +114,7 @@ impl Counts {
         ControllerMetrics {
             running: self.running.load(ORDER),
             waiting_for_writes: self.settling.load(ORDER),
+            waiting_for_lists: self.held.load(ORDER),
             succeeded: self.succeeded.load(ORDER),
             failed: self.failed.load(ORDER),
             panicked: self.panicked.load(ORDER),
@@ -139,30 +143,34 @@ impl ControllerHandle {
         self.raise(Stop::Drain);
     }
 
-    /// Adds a key without a change of its object.
+    /// Adds a key without a change of its object. While it belongs to another replica, it is kept, once.
     pub fn enqueue(&self, key: Key) {
         if self.keep.lets_in(&key) {
             self.queue.add(key);
         }
     }
 
-    /// Adds the keys of all existing objects, after those that have changed, for example after the result of
-    /// [`Controller::only`](super::Controller::only) has changed.
+    /// Adds the keys that follow from all existing objects of all informers, after those that have changed, for example
+    /// after the result of [`Controller::only`](super::Controller::only) has changed.
     pub fn enqueue_all(&self) {
-        for key in (self.keys)() {
+        let mut add = |key| {
             if self.keep.lets_in(&key) {
                 self.queue.add_with_priority(key, LOW);
             }
-        }
+        };
+        self.all.iter().for_each(|all| all(&mut add));
     }
 
     /// Evaluates [`Controller::only`](super::Controller::only) again for all keys. Runs of keys that no longer belong
-    /// to the controller are cut, with a [`Failure::Cut`](super::Failure::Cut). The keys of all objects that belong to
-    /// it are added.
+    /// to the controller are cut, with a [`Failure::Cut`](super::Failure::Cut). The keys that follow from all objects, and
+    /// those that came before they belonged to it, are added.
     pub(crate) fn recheck(&self) {
         self.rechecks
             .send_modify(|count| *count = count.wrapping_add(1));
         self.enqueue_all();
+        for key in self.keep.take_own() {
+            self.queue.add(key);
+        }
     }
 
     /// Returns the metrics.

@@ -14,8 +14,11 @@ mod seat;
 #[cfg(feature = "signal")]
 mod signal;
 mod sources;
+mod start;
 mod task;
 mod writes;
+
+pub(crate) use start::Places;
 
 #[cfg(feature = "signal")]
 pub use signal::StopSignal;

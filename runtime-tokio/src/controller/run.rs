@@ -24,18 +24,23 @@ use super::results::Results;
 use super::seat::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
-use super::sources::{Intake, Registered};
+use super::sources::{Intake, LOW, Registered};
+use super::start::{Held, all_usable};
 use super::task::{Failure, Next, Retry, Task, Write, Writes};
 use super::writes::WriteLog;
 use crate::cache::entry::Key;
 use crate::controller::queue::{Work, WorkQueue};
 use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
-use crate::informer::{HasSynced, Lister, wait_until};
+use crate::informer::Lister;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Waits until all informers are synced, and then reconciles. It ends when a [handle](Self::handle) stops it, or
     /// when the driver of one of its informers ends.
+    ///
+    /// If one of several namespaces or clusters of an informer cannot be listed, the keys of the others are reconciled.
+    /// Keys of that namespace or cluster, and in an informer of all namespaces every key, wait for the list, which is
+    /// retried: no run takes an object that was not listed for a deleted one.
     ///
     /// Each run of `reconcile` is a separate task on the current runtime. If it returns an error or panics, the key is
     /// requeued after the delay of the [rate limit](Self::limit). Dropping the returned future stops everything at
@@ -45,7 +50,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// `Ok::<_, Error>(..)`, as below.
     ///
     /// # Errors
-    /// Fails if an informer ends before it is synced, or is not synced [in time](Self::sync_within).
+    /// Fails if an informer ends before it is synced, or receives nothing [for too long](Self::sync_within) before it is
+    /// synced.
     ///
     /// ```
     /// # use informer_tokio::{Informer, Raw};
@@ -72,7 +78,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Reconciles like [`run`](Self::run). After an error, `retry` decides when the key is reconciled again.
     ///
     /// # Errors
-    /// Fails if an informer ends before it is synced, or is not synced [in time](Self::sync_within).
+    /// Fails if an informer ends before it is synced, or receives nothing [for too long](Self::sync_within) before it is
+    /// synced.
     ///
     /// ```
     /// # use informer_tokio::{Informer, Raw};
@@ -111,21 +118,17 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self.follow_streams(&mut helpers);
         #[cfg(feature = "signal")]
         self.stop_on_signal(&mut helpers);
-        let seat = self.part.take().map(|part| {
-            let handle = self.handle();
-            part.take_seat(handle, &mut helpers)
-        });
         let mut stop = self.stop.subscribe();
-        let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
-        let synced = tokio::select! {
+        let is_stopping = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop != Stop::No) => Ok(()),
-            synced = wait_until(self.sync_within, &all) => synced,
+            _ = stop.wait_for(|stop| *stop != Stop::No) => true,
+            usable = all_usable(self.sync_within, &registered.0) => usable.map(|()| false)?,
         };
-        if synced.is_err() {
-            ResignOnDrop::resign(seat.as_ref()).await;
-            synced?;
-        }
+        // A replica that cannot reconcile must not keep another one from it.
+        let seat = self.part.take().filter(|_| !is_stopping).map(|part| {
+            let (handle, refused) = (self.handle(), self.keep.refused());
+            part.take_seat(handle, refused, &mut helpers)
+        });
         let retry = Arc::new(retry);
         let last = seat.clone();
         let reconcile = Arc::new(move |task| {
@@ -145,6 +148,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             writes: self.writes,
             queue: self.queue,
             keep: self.keep,
+            held: Held::new(&registered.0),
             reconcile,
             workers: self.workers,
             rechecks: self.rechecks.subscribe(),
@@ -317,6 +321,7 @@ struct Engine<F: Form, C> {
     writes: Vec<WriteLog>,
     queue: WorkQueue<Key>,
     keep: Only,
+    held: Held,
     reconcile: Arc<C>,
     workers: usize,
     rechecks: watch::Receiver<u64>,
@@ -349,11 +354,17 @@ where
                 self.ended(ended);
             }
             Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
+            keys = self.held.released(), if self.held.len() > 0 => {
+                for key in keys {
+                    self.queue.add_with_priority(key, LOW);
+                }
+            }
             Some(work) = self.queue.next(), if room => self.begin(work),
             else => core::future::pending().await,
         }
         self.counts.running.store(self.running.len(), ORDER);
         self.counts.settling.store(self.settling.len(), ORDER);
+        self.counts.held.store(self.held.len(), ORDER);
         self.show();
     }
 
@@ -367,6 +378,9 @@ where
             Ok(true) => {}
             Ok(false) => return self.queue.forget(work.key()),
             Err(message) => return self.panicked(work.key(), &message),
+        }
+        if !self.held.admits(work.key()) {
+            return;
         }
         let attempt = self.queue.requeues(work.key());
         let writes = Writes::default();
@@ -540,7 +554,7 @@ where
         }
         stopped.delayed += self.queue.metrics().delayed;
         self.queue.shut_down();
-        stopped.waiting = self.queue.waiting();
+        stopped.waiting = self.queue.waiting() + self.held.len();
         while !self.running.is_empty() {
             tokio::select! {
                 biased;

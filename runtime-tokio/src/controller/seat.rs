@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::handle::{ControllerHandle, Stop};
+use super::only::Refused;
 use crate::cache::entry::Key;
 use crate::driver::Job;
 use crate::election::{Leadership, Replica};
@@ -32,13 +33,14 @@ impl Part {
     pub(super) fn take_seat(
         self,
         controller: ControllerHandle,
+        refused: Arc<Refused>,
         helpers: &mut JoinSet<()>,
     ) -> Arc<ResignOnDrop> {
         // It outlives the controller, in order to release the Lease. It ends then.
         tokio::spawn(self.work);
         let seat = self.seat.clone();
         helpers.spawn(async move {
-            seat.follow(&controller).await;
+            seat.follow(&controller, &refused).await;
             controller.raise(Stop::Now);
         });
         Arc::new(ResignOnDrop(self.seat))
@@ -54,12 +56,16 @@ impl Seat {
     }
 
     /// Rechecks the keys of a controller whenever their owners change, until the election ends.
-    async fn follow(&self, controller: &ControllerHandle) {
+    async fn follow(&self, controller: &ControllerHandle, refused: &Refused) {
         match self {
             Self::Leader(leadership) => {
                 while leadership.acquired().await {
                     controller.recheck();
-                    leadership.lost().await;
+                    tokio::select! {
+                        () = leadership.lost() => {}
+                        // It did not lead for a moment.
+                        () = refused.any() => {}
+                    }
                     controller.recheck();
                 }
             }

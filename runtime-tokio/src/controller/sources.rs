@@ -10,10 +10,11 @@ use super::handle::Counts;
 use super::metrics::Figures;
 use super::only::Only;
 use super::predicate::Predicate;
+use super::start::{Places, Readiness};
 use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
 use crate::handler::{HandlerHandle, Handlers};
-use crate::health::error::Ended;
+use crate::health::error::{Ended, Missing};
 use crate::informer::{HasSynced, Informer};
 
 /// The priority of keys that no change added: the initial list and resyncs. It is that of controller-runtime.
@@ -70,7 +71,12 @@ impl Intake {
 
 /// A registration with an informer of any type.
 pub(super) trait Registered: Send + Sync {
-    fn synced(&self) -> &dyn HasSynced;
+    fn places(&self) -> Arc<dyn Places>;
+    fn readiness(&self) -> Readiness;
+    /// Waits for a change of the readiness from the time of this call on.
+    fn changed(&self) -> BoxFuture<'static, ()>;
+    /// Returns why it is not ready.
+    fn missing(&self) -> Missing;
     fn ended(&self) -> BoxFuture<'_, Ended>;
     fn remove(&self);
 }
@@ -81,8 +87,37 @@ pub(super) struct Watched<F: Form> {
 }
 
 impl<F: Form<Stored: Send + Sync + 'static>> Registered for Watched<F> {
-    fn synced(&self) -> &dyn HasSynced {
-        &self.handle
+    fn places(&self) -> Arc<dyn Places> {
+        self.informer.places()
+    }
+
+    fn readiness(&self) -> Readiness {
+        let readiness = self.informer.places().readiness();
+        // If all sources are complete, the keys of all objects are added first.
+        if !self.informer.is_synced() || self.handle.is_synced() || readiness == Readiness::Ended {
+            return readiness;
+        }
+        Readiness::Waiting(self.handle.calls())
+    }
+
+    fn changed(&self) -> BoxFuture<'static, ()> {
+        let mut status = self.informer.places().status();
+        let synced = self.handle.becomes_synced();
+        Box::pin(async move {
+            tokio::select! {
+                _ = status.changed() => {}
+                () = synced => {}
+            }
+        })
+    }
+
+    fn missing(&self) -> Missing {
+        let (reason, troubles) = self.handle.why_not();
+        Missing {
+            name: self.handle.who(),
+            reason,
+            troubles,
+        }
     }
 
     fn ended(&self) -> BoxFuture<'_, Ended> {

@@ -84,7 +84,8 @@ impl<F: Form> Task<F> {
     /// The key is not reconciled again until that informer's cache shows the write, so that no run sees the state
     /// before its own write and repeats it. Record the write as soon as it is done: it counts even if the run fails
     /// afterwards. The wait is limited by
-    /// [`Controller::write_deadline`](crate::controller::Controller::write_deadline).
+    /// [`Controller::write_deadline`](crate::controller::Controller::write_deadline), and ends if the informer has never
+    /// had a list and cannot list now.
     ///
     /// After a DELETE, pass [`ExpectedState::gone`] or [`ExpectedState::after_delete`], since the version in that
     /// response may be the one that the cache already shows.
@@ -111,7 +112,7 @@ impl<F: Form> Task<F> {
             expected: expected.clone(),
             seen: {
                 let (informer, key) = (informer.clone(), key.clone());
-                Box::pin(async move { informer.wait_for_write(key.as_str(), expected).await })
+                Box::pin(async move { informer.await_write(key.as_str(), expected).await })
             },
         };
         self.writes

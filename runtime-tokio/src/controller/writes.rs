@@ -25,7 +25,8 @@ const KEEP: Duration = Duration::from_secs(300);
 /// own writes. The log does not know which run wrote something, so writes of concurrent runs are awaited too.
 ///
 /// A write is awaited only in the caches that the server sends it to: attached informers of the resource whose
-/// namespaces and selectors match the object, or whose cache holds it.
+/// namespaces and selectors match the object, or whose cache holds it. It is not awaited in an informer that has never had
+/// a list and does not run or cannot list now, nor in a namespace or a cluster that has left since.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
@@ -100,7 +101,7 @@ impl WriteLog {
         };
         let is_of_unknown = expected == ExpectedState::gone("", "");
         for cache in &caches {
-            let mut expected = Expected::from(expected.clone());
+            let mut expected = cache.expected(key, expected.clone());
             match cache.awaits(&write) {
                 Awaits::Nothing => continue,
                 Awaits::Selected if is_of_unknown => {
@@ -171,7 +172,9 @@ impl WriteLog {
         };
         pending
             .into_iter()
-            .filter(|(cache, key, expected)| !cache.is_shown(key.as_str(), expected))
+            .filter(|(cache, key, expected)| {
+                !cache.is_shown(key.as_str(), expected) && !cache.has_no_list(key.as_str())
+            })
             .map(|(cache, key, expected)| Write {
                 informer: cache.name().to_owned(),
                 key: key.clone(),
@@ -209,7 +212,7 @@ impl WriteLog {
             };
             let is_old = one.at.elapsed() > KEEP;
             let is_over = cache.is_over() || cache.is_shown(one.key.as_str(), &one.expected);
-            if is_old && !is_over {
+            if is_old && !is_over && !cache.has_no_list(one.key.as_str()) {
                 tracing::warn!(informer = cache.name(), key = %one.key, "a write was not shown within {KEEP:?}");
             }
             // It may be the last reference.

@@ -81,8 +81,8 @@ pub(crate) struct Transports<T> {
 
 /// A change of the sources of an informer.
 pub(crate) enum Member<T> {
-    /// A namespace of a cluster joins; all namespaces if it is empty.
-    Join(Place, T),
+    /// A namespace of a cluster joins; all namespaces if it is empty. The number is that of the join of the cluster.
+    Join(Place, T, u64),
     /// Its objects are removed.
     Leave(Place),
     /// All initial members have joined. The informer is synced when all of them are.
@@ -255,10 +255,10 @@ async fn run_sources<T: Transport, D>(
             biased;
             Some(job) = jobs.recv() => { handlers.spawn(job); }
             Some(member) = async { members.as_mut()?.recv().await } => match member {
-                Member::Join(place, _) if present.contains_key(&place) => {}
-                Member::Join(place, transport) => {
+                Member::Join(place, ..) if present.contains_key(&place) => {}
+                Member::Join(place, transport, join) => {
                     let resource = inner.resource.as_ref().namespace(&place.1).into();
-                    let Some(source) = inner.join_source(resource, &place.0) else {
+                    let Some(source) = inner.join_source(resource, &place.0, join) else {
                         continue;
                     };
                     let decoder = Decoder {

@@ -28,6 +28,7 @@ use crate::driver::batch::{Batch, Item};
 use crate::driver::journal::{Outbox, moment, now};
 use crate::driver::pool::{Decoder, Pool};
 use crate::driver::turn::Turn;
+use crate::health::source::SourceRecord;
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
@@ -69,6 +70,8 @@ pub(crate) struct CacheSink<D: Decode> {
     unusable: u64,
     /// Whether the cache was restored from the journal and the server has not confirmed it.
     restored: bool,
+    /// Whether a complete list was applied, or the server has confirmed the journal.
+    completed: bool,
     /// Whether a sweep or a resync is in progress. It continues when the driver is polled next.
     walking: bool,
     /// The versions that are reached when it is complete, if `on_version` is set.
@@ -107,6 +110,7 @@ where
             recorder: None,
             unusable: 0,
             restored: false,
+            completed: false,
             walking: false,
             versions: Vec::new(),
         }
@@ -326,6 +330,7 @@ where
             .source(self.source, |source| source.is_vacant = true);
         // Nobody waits for its versions any more.
         self.inner.reached.send_modify(|_| {});
+        self.inner.source_changed();
     }
 
     /// Continues a sweep or a resync for as long as the lock may be held. Then publishes the state of the cache after
@@ -345,6 +350,8 @@ where
         self.refill |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
         let restored = cache.is_restored(self.source);
+        self.completed |= self.restored && !restored;
+        let completed = self.completed && cache.is_source_synced(self.source);
         let reached = cache.version(self.source).cloned().unwrap_or_default();
         let levels = Levels {
             objects: cache.len(),
@@ -356,8 +363,12 @@ where
         drop(cache);
         if self.restored && !restored {
             self.restored = false;
-            self.inner
-                .source(self.source, |source| source.stale_since = None);
+            self.inner.source(self.source, SourceRecord::confirmed);
+        }
+        let is_first =
+            |source: &mut SourceRecord| !core::mem::replace(&mut source.is_complete, true);
+        if completed && self.inner.source(self.source, is_first) == Some(true) {
+            self.inner.source_changed();
         }
         self.inner
             .hook(METRICS, || self.inner.figures.applied(deltas, levels));
@@ -431,6 +442,7 @@ where
             {
                 self.unusable += 1;
             }
+            self.completed |= matches!(step, Step::Complete(_));
             if let Some(recorder) = recorder {
                 recorder.journal().at(place);
             }

@@ -8,7 +8,7 @@ use informer_core::Report;
 use tokio::sync::{mpsc, watch};
 
 use super::driver::FactoryDriver;
-use super::table::{Inner, OnReport, Status};
+use super::table::{Clusters, Inner, OnReport, Status};
 use crate::driver::{Job, Member};
 use crate::erased::BoxTransport;
 use crate::health::Health;
@@ -87,12 +87,14 @@ impl FactoryBuilder {
         let (jobs, queue) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner {
             of_clusters: self.transport.is_none(),
-            transports: Mutex::new(
-                self.transport
-                    .map(|one| (String::new(), one))
+            clusters: Mutex::new(Clusters {
+                all: self
+                    .transport
+                    .map(|one| (String::new(), (one, 0)))
                     .into_iter()
                     .collect(),
-            ),
+                joins: 0,
+            }),
             settings: self.settings,
             on_report: self.on_report,
             shared: Mutex::default(),
@@ -162,16 +164,23 @@ impl Factory {
         let is_valid = !cluster.is_empty() && !cluster.contains([':', '/']);
         assert!(is_valid, "{cluster:?} is no name of a cluster");
         self.leave(cluster);
-        self.inner
-            .transports()
-            .insert(cluster.to_owned(), transport.clone());
-        self.inner
-            .tell_members(|place| Member::Join(place, transport.clone()), cluster);
+        let join = {
+            let mut clusters = self.inner.clusters();
+            clusters.joins += 1;
+            let join = clusters.joins;
+            let joined = (transport.clone(), join);
+            clusters.all.insert(cluster.to_owned(), joined);
+            join
+        };
+        self.inner.tell_members(
+            |place| Member::Join(place, transport.clone(), join),
+            cluster,
+        );
     }
 
     /// Lets a cluster leave all informers. Its objects are deleted from the caches, and handlers are notified of that.
     pub fn leave(&self, cluster: &str) {
-        if self.inner.transports().remove(cluster).is_some() {
+        if self.inner.clusters().all.remove(cluster).is_some() {
             self.inner.tell_members(Member::Leave, cluster);
         }
     }

@@ -205,9 +205,9 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             members: members.clone(),
         };
         if let (Some(members), None) = (&members, &key.namespaces_where) {
-            for (cluster, transport) in &*inner.transports() {
+            for (cluster, (transport, join)) in &inner.clusters().all {
                 for place in key.places(cluster) {
-                    let _ = members.send(Member::Join(place, transport.clone()));
+                    let _ = members.send(Member::Join(place, transport.clone(), *join));
                 }
             }
             // The driver has not begun, so it receives these first.
@@ -230,7 +230,8 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         let inner = &self.factory.inner;
         let selector = self.namespaces_where.as_deref();
         let name = name(&self.resource, &self.namespaces, selector);
-        let transport = inner.transports().get("").cloned();
+        let transport = inner.clusters().all.get("").cloned();
+        let transport = transport.map(|(transport, _)| transport);
         let mut builder =
             Builder::of_parts(transport, self.resource, self.decode).name(name.clone());
         if !self.namespaces.is_empty() && !inner.of_clusters {
@@ -279,10 +280,10 @@ fn follow(
             let place = place(namespace);
             let factory = factory.upgrade();
             // Without a transport, the cluster has left, and its namespaces follow.
-            if let Some(transport) =
-                factory.and_then(|factory| factory.transports().get(&place.0).cloned())
+            if let Some((transport, join)) =
+                factory.and_then(|factory| factory.clusters().all.get(&place.0).cloned())
             {
-                let _ = members.send(Member::Join(place, transport));
+                let _ = members.send(Member::Join(place, transport, join));
             }
         })
         .on_delete(move |namespace, _| drop(leaving.send(Member::Leave(place(namespace)))))

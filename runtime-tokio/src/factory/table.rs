@@ -17,14 +17,21 @@ use crate::informer::{HasSynced, Informer, Settings};
 pub(super) type OnReport = Arc<dyn Fn(&str, &Report<'_>) + Send + Sync>;
 
 pub(super) struct Inner {
-    /// The transport of each cluster. The only one of a factory without clusters has no name.
-    pub(super) transports: Mutex<BTreeMap<String, BoxTransport>>,
+    /// The clusters by name. The only one of a factory without clusters has no name.
+    pub(super) clusters: Mutex<Clusters>,
     /// Whether clusters join and leave.
     pub(super) of_clusters: bool,
     pub(super) settings: Settings,
     pub(super) on_report: Option<OnReport>,
     pub(super) shared: Mutex<Table>,
     pub(super) status: watch::Sender<Status>,
+}
+
+#[derive(Default)]
+pub(super) struct Clusters {
+    /// The transport of each, and the number of its join.
+    pub(super) all: BTreeMap<String, (BoxTransport, u64)>,
+    pub(super) joins: u64,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -116,10 +123,8 @@ impl Inner {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn transports(&self) -> MutexGuard<'_, BTreeMap<String, BoxTransport>> {
-        self.transports
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn clusters(&self) -> MutexGuard<'_, Clusters> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a cluster join or leave all informers whose namespaces are fixed. The others follow their namespaces.

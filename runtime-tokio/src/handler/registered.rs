@@ -117,6 +117,24 @@ impl<F: Form> HandlerHandle<F> {
         }
     }
 
+    /// Waits until it becomes synced or ends from now on.
+    pub(crate) fn becomes_synced(&self) -> impl Future<Output = ()> + Send + use<F> {
+        let mut progress = self.progress.subscribe();
+        let is_over = |progress: &Progress| progress.synced || progress.done;
+        async move {
+            if is_over(&progress.borrow_and_update()) {
+                core::future::pending::<()>().await;
+            }
+            // An error means that the handler's loop has ended.
+            let _ = progress.wait_for(is_over).await;
+        }
+    }
+
+    /// Returns the number of calls.
+    pub(crate) fn calls(&self) -> u64 {
+        self.listener.calls()
+    }
+
     /// Returns how far the handler is behind.
     ///
     /// ```

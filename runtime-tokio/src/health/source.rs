@@ -23,6 +23,10 @@ pub(crate) struct SourceRecord {
     pub(crate) cluster: String,
     /// Whether it lists and watches nothing: it has left, or stands for sources that join at run time.
     pub(crate) is_vacant: bool,
+    /// The number of the join of its cluster. Versions of another join mean nothing.
+    pub(crate) join: u64,
+    /// Whether the cache has had a complete list of it, or the server has confirmed the data of its journal.
+    pub(crate) is_complete: bool,
     /// `None` until the driver runs.
     activity: Option<Activity>,
     since: Instant,
@@ -34,6 +38,9 @@ pub(crate) struct SourceRecord {
     watches: u64,
     format: Option<Format>,
     received_bytes: u64,
+    /// The bytes since the last failure, and the most between two of them.
+    attempt: u64,
+    furthest: u64,
     failures: u64,
     audits: u64,
     audited_at: Option<Instant>,
@@ -103,6 +110,8 @@ impl SourceRecord {
             resource,
             cluster: String::new(),
             is_vacant: false,
+            join: 0,
+            is_complete: false,
             activity: None,
             since: Instant::now(),
             watching_since: None,
@@ -112,6 +121,8 @@ impl SourceRecord {
             watches: 0,
             format: None,
             received_bytes: 0,
+            attempt: 0,
+            furthest: 0,
             failures: 0,
             audits: 0,
             audited_at: None,
@@ -124,6 +135,13 @@ impl SourceRecord {
         let (cluster, namespace) = place(key);
         let of = self.resource.as_ref().namespace.unwrap_or_default();
         !self.is_vacant && self.cluster == cluster && (of.is_empty() || of == namespace)
+    }
+
+    /// Returns whether its first list is missing, and is not in progress without a failure so far. Nobody knows when the
+    /// cache will show anything of it.
+    pub(crate) fn has_no_list(&self) -> bool {
+        let has_failed = self.last.as_ref().is_some_and(|last| !last.over);
+        !self.is_complete && (self.activity.is_none() || has_failed)
     }
 
     /// Records the activity of the driver. Returns whether a watch was opened.
@@ -149,6 +167,16 @@ impl SourceRecord {
     pub(crate) const fn received(&mut self, format: Format, bytes: u64) {
         self.format = Some(format);
         self.received_bytes += bytes;
+        self.attempt += bytes;
+        if self.attempt > self.furthest {
+            self.furthest = self.attempt;
+        }
+    }
+
+    /// Returns a number that grows when more is received than before any failure. An error that is received again and
+    /// again is no progress.
+    pub(crate) const fn progress(&self) -> u64 {
+        self.furthest
     }
 
     /// Records a completed list, or the completed first part of a streaming list.
@@ -162,6 +190,11 @@ impl SourceRecord {
         }
     }
 
+    /// Records that the server has confirmed the data of the journal.
+    pub(crate) const fn confirmed(&mut self) {
+        self.stale_since = None;
+    }
+
     /// Records a completed audit, with the number of objects that differed permanently.
     pub(crate) fn audited(&mut self, drifted: usize) {
         self.audits += 1;
@@ -171,6 +204,7 @@ impl SourceRecord {
 
     pub(crate) fn note(&mut self, noted: Noted) {
         self.failures += 1;
+        self.attempt = 0;
         self.last = Some(noted);
     }
 

@@ -14,6 +14,7 @@ use crate::cache::reindex::Building;
 use crate::cache::shared::Inner;
 use crate::cache::shown::Shows;
 use crate::cache::users::Users;
+use crate::controller::Places;
 use crate::driver::Job;
 use crate::handler::Gate;
 use crate::handler::HandlerOptions;
@@ -213,8 +214,19 @@ impl<F: Form> Informer<F> {
         key: &str,
         expected: impl Into<ExpectedState<Key>>,
     ) -> Result<(), Ended> {
-        let expected = expected.into().into();
+        let expected = self.inner.expected(key, expected.into());
         self.inner.wait_for_write(key, &expected).await
+    }
+
+    /// Waits like [`wait_for_write`](Self::wait_for_write), but not for an informer that has never had a list and cannot
+    /// list now.
+    pub(crate) async fn await_write(
+        &self,
+        key: &str,
+        expected: ExpectedState<Key>,
+    ) -> Result<(), Ended> {
+        let expected = self.inner.expected(key, expected);
+        self.inner.await_write(key, &expected).await
     }
 
     /// Returns the resourceVersion that the cache has reached; the oldest of several namespaces. It is empty before the
@@ -236,6 +248,15 @@ impl<F: Form> Informer<F> {
     #[must_use]
     pub fn health(&self) -> Health {
         self.inner.health()
+    }
+
+    /// Returns its sources, for a controller.
+    pub(crate) fn places(&self) -> Arc<dyn Places>
+    where
+        F::Stored: Send + Sync + 'static,
+    {
+        let inner: Arc<Inner<F::Stored>> = Arc::clone(&self.inner);
+        inner
     }
 
     /// Keeps what predicates compare beside each object from now on.

@@ -31,6 +31,11 @@ impl<F: Form> Lister<F> {
         first.map(|(key, _)| key.clone())
     }
 
+    /// Calls a user-defined function, whose panic is reported.
+    pub(crate) fn hook(&self, name: &'static str, call: impl FnOnce()) {
+        self.0.hook(name, call);
+    }
+
     /// Returns the name of the informer.
     pub(crate) fn name(&self) -> &str {
         &self.0.name

@@ -12,6 +12,7 @@ use crate::health::{HandlerHealth, Health, State};
 #[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
 const INFORMER: &[Figure<Health>] = figures! {
     gauge "informer_synced" "1 if the cache is synced." |h| Some(bit(h.synced));
+    gauge "informer_sources_not_synced" "Namespaces and clusters without a complete list." |h| Some(h.sources.iter().filter(|source| !source.synced).count() as f64);
     gauge "informer_running" "1 while the driver has not ended." |h| Some(bit(!h.ended));
     gauge "informer_incomplete" "1 if the cache is incomplete because an object did not fit." |h| Some(bit(h.incomplete));
     gauge "informer_objects" "Objects in the cache." |h| Some(h.objects as f64);

@@ -2,6 +2,7 @@
 
 mod failures;
 mod order;
+mod start;
 mod writes;
 
 use core::sync::atomic::{AtomicUsize, Ordering};

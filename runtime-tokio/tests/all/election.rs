@@ -3,9 +3,11 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use futures_util::stream;
+use informer_mock::json;
 use informer_tokio::controller::{Controller, ControllerHandle, Next};
 use informer_tokio::election::{Election, ElectionConfig, Leadership};
-use informer_tokio::{Informer, Raw};
+use informer_tokio::{Informer, Key, Raw, Resource};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -208,4 +210,63 @@ async fn a_controller_that_loses_the_lease_waits_for_it() {
     // The controller ends with the election.
     leads.resign().await;
     timeout(secs(5), a_runs).await.unwrap().unwrap();
+}
+
+/// Not only those of its objects: those that other objects lead to, and those of a stream, a handle and a deletion too.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_reconciles_every_key_that_came_before() {
+    let (leases, mock) = (Leases::default(), server_of(1));
+    let config = |name: &str| json!({ "metadata": { "namespace": "prod", "name": name } });
+    mock.create("configmaps", config("left")).unwrap();
+    mock.create("configmaps", config("gone")).unwrap();
+    let start = |name: &'static str| {
+        let (leadership, election) = elect(&leases, name);
+        let informer = |resource| Informer::<Raw>::builder_for(&mock.transport(), resource).spawn();
+        let controller = Controller::new(informer(PODS))
+            .watches(informer(Resource::new("", "v1", "configmaps")), |config| {
+                [Key::new(&format!("of/{}", config.name()))]
+            })
+            .reconcile_on(stream::iter(["of/stream", "of/stream"].map(Key::new)))
+            .elected((leadership.clone(), election));
+        let (handle, runs) = (controller.handle(), Arc::<Mutex<Vec<String>>>::default());
+        let noted = Arc::clone(&runs);
+        tokio::spawn(controller.run(move |task| {
+            noted.lock().unwrap().push(task.key().to_string());
+            core::future::ready(Ok::<_, std::io::Error>(()))
+        }));
+        let take = move || {
+            let mut runs = core::mem::take(&mut *runs.lock().unwrap());
+            runs.sort();
+            runs
+        };
+        (handle, leadership, take)
+    };
+    let (a, _a_leads, a_runs) = start("a");
+    sleep(secs(5)).await;
+    assert_eq!(
+        a_runs(),
+        ["of/gone", "of/left", "of/stream", "prod/p0"],
+        "it is alone, and was elected after its informers were synced"
+    );
+    let (b, b_leads, b_runs) = start("b");
+    sleep(secs(5)).await;
+    for _ in 0..2 {
+        b.enqueue(Key::new("of/handle"));
+    }
+    mock.delete("configmaps", "prod", "gone").unwrap();
+    sleep(secs(5)).await;
+    assert_eq!((a_runs(), b_runs()), (vec!["of/gone".to_owned()], vec![]));
+    a.stop();
+    sleep(secs(5)).await;
+    assert_eq!(
+        b_runs(),
+        ["of/gone", "of/handle", "of/left", "of/stream", "prod/p0"]
+    );
+    // Another term begins with what exists, and with what came in between.
+    leases.cut_off("b");
+    b_leads.lost().await;
+    b.enqueue(Key::new("of/handle"));
+    leases.reconnect("b");
+    sleep(secs(5)).await;
+    assert_eq!(b_runs(), ["of/handle", "of/left", "prod/p0"]);
 }

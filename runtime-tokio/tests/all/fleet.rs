@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::{FakeServer, Fault, json};
-use informer_tokio::controller::{Controller, Task};
+use informer_tokio::controller::{Controller, Task, WriteLog};
 use informer_tokio::factory::Factory;
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::transport::BoxTransport;
-use informer_tokio::{Event, Handlers, Informer, Raw, Subscription, boxed};
+use informer_tokio::{Event, Handlers, Informer, Key, Raw, Resource, Subscription, boxed};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{Server, held, server};
@@ -231,6 +231,36 @@ async fn one_controller_reconciles_the_keys_of_all_clusters() {
     assert_eq!(take(), [key("us:prod/web", false)]);
 }
 
+/// A cluster that cannot be reached from the start on.
+#[tokio::test(start_paused = true)]
+async fn a_dead_cluster_does_not_keep_the_keys_of_others_waiting() {
+    let (eu, us) = (server(), server());
+    us.with(|server| server.inject(Fault::refuse().always()));
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    for (name, mock) in [("eu", &eu), ("us", &us)] {
+        pod(mock, "prod", "web");
+        factory.join(name, transport(mock));
+    }
+    let seen: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
+    let noted = Arc::clone(&seen);
+    let controller = Controller::new(factory.raw("pods").unwrap());
+    let handle = controller.handle();
+    tokio::spawn(controller.run(move |task: Task<Raw>| {
+        let run = (task.key().to_string(), task.object().is_some());
+        noted.lock().unwrap().push(run);
+        core::future::ready(Ok::<_, std::io::Error>(()))
+    }));
+    handle.enqueue(Key::new("us:prod/web"));
+    let take = || core::mem::take(&mut *seen.lock().unwrap());
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(take(), [("eu:prod/web".to_owned(), true)]);
+    assert_eq!(handle.metrics().waiting_for_lists, 1);
+    us.with(FakeServer::clear_faults);
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(take(), [("us:prod/web".to_owned(), true)]);
+}
+
 /// The resyncs of handlers do not depend on the members.
 #[tokio::test(start_paused = true)]
 async fn handlers_of_a_fleet_are_resynced() {
@@ -273,4 +303,36 @@ async fn a_cluster_that_joins_again_is_replaced() {
     after.delete("pods", "prod", "both").unwrap();
     settle().await;
     assert_eq!(keys(&pods), ["eu:prod/new"]);
+}
+
+/// The versions of the new cluster say nothing about a write to the one before.
+#[tokio::test(start_paused = true)]
+async fn a_write_to_a_cluster_that_was_replaced_is_not_awaited() {
+    let (before, after) = (server(), server());
+    for round in 0..50 {
+        let labels = json!({ "round": round.to_string() });
+        let pod = json!({ "metadata": { "namespace": "prod", "name": "web", "labels": labels } });
+        before.apply("pods", pod).unwrap();
+    }
+    pod(&after, "prod", "other");
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    factory.join("eu", transport(&before));
+    let pods = factory.raw("pods").unwrap().get();
+    let log = WriteLog::default();
+    log.attach(&pods);
+    pods.synced().await.unwrap();
+    let resource = Resource::new("", "v1", "pods");
+    log.record(&resource, "eu:prod/late", "1000", None);
+    let direct = pods.wait_for_write("eu:prod/late", "1000");
+    let waits = async { tokio::join!(log.seen(), direct) };
+    let mut waits = core::pin::pin!(timeout(Duration::from_secs(60), waits));
+    assert!(timeout(Duration::from_secs(5), &mut waits).await.is_err());
+    factory.join("eu", transport(&after));
+    let waited = waits.await.expect("the write never arrives");
+    assert!(matches!(waited, (Ok(()), Ok(()))));
+    assert_eq!(keys(&pods), ["eu:prod/other"]);
+    // Writes to the new one are awaited.
+    log.record(&resource, "eu:prod/new", "1000", None);
+    assert!(timeout(Duration::from_secs(5), log.seen()).await.is_err());
 }

@@ -3,9 +3,10 @@
 //! ```text
 //! cargo run -p informer-planted                    hunts all bugs
 //! cargo run -p informer-planted -- --bug NAME      hunts one
+//! cargo run -p informer-planted -- --tests         runs the tests of the bugs that no simulation finds
 //! ```
 //!
-//! The arguments are those of `simulate --planted`. See `docs/TESTING.md`.
+//! Other arguments are those of `simulate --planted`. See `docs/TESTING.md`.
 
 mod patch;
 
@@ -36,21 +37,63 @@ fn run() -> Result<ExitCode, String> {
     let target = std::path::absolute(target).map_err(|error| error.to_string())?;
     let (target, copy) = (target.join("planted"), target.join("planted/source"));
 
-    let files = plant(&root)?;
+    let (files, patches) = plant(&root)?;
     write(&files, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "-p", "informer-simulation"])
-        .arg("--manifest-path")
-        .arg(copy.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(target)
-        .args(["--", "--planted"])
+    let cargo = |command: &str| {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .arg(command)
+            .arg("--manifest-path")
+            .arg(copy.join("Cargo.toml"))
+            .arg("--target-dir")
+            .arg(&target)
+            // Cargo reads `.cargo/config.toml` from the current folder, and its runner is in the workspace.
+            .current_dir(&root);
+        cargo
+    };
+    if env::args().any(|argument| argument == "--tests") {
+        return run_tests(&patches, &cargo);
+    }
+    let status = cargo("run")
+        .args(["-p", "informer-simulation", "--", "--planted"])
         .args(env::args_os().skip(1))
-        // Cargo reads `.cargo/config.toml` from the current folder, and its runner is in the workspace.
-        .current_dir(&root)
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
     Ok(ExitCode::from(u8::from(!status.success())))
+}
+
+/// Runs the test of each bug that has one. It must pass without the bug and fail with it.
+fn run_tests(patches: &[Patch], cargo: &dyn Fn(&str) -> Command) -> Result<ExitCode, String> {
+    let mut missed = false;
+    for Patch { name, test, .. } in patches {
+        let Some((arguments, test)) = test.as_deref().and_then(|test| test.split_once(" -- "))
+        else {
+            continue;
+        };
+        let ends = |bug: &str, end: &str| {
+            let output = cargo("test")
+                .args(arguments.split(' '))
+                .args(["--", "--exact", test])
+                .env("PLANTED", bug)
+                .output()
+                .map_err(|error| format!("cargo: {error}"))?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            let is_so = text.contains(&format!("test {test} ... {end}"));
+            if !is_so {
+                let error = String::from_utf8_lossy(&output.stderr);
+                let _ = writeln!(io::stderr(), "{text}{error}");
+            }
+            Ok::<_, String>(is_so)
+        };
+        let found = match (ends("", "ok")?, ends(name, "FAILED")?) {
+            (true, true) => "found",
+            (false, _) => "FAILS WITHOUT THE BUG",
+            (true, false) => "NOT FOUND",
+        };
+        missed |= found != "found";
+        let _ = writeln!(io::stdout(), "{name} test {test}: {found}");
+    }
+    Ok(ExitCode::from(u8::from(missed)))
 }
 
 fn workspace() -> PathBuf {
@@ -61,8 +104,8 @@ fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// Returns the workspace with all bugs planted.
-fn plant(root: &Path) -> Result<Files, String> {
+/// Returns the workspace with all bugs planted, and their patches.
+fn plant(root: &Path) -> Result<(Files, Vec<Patch>), String> {
     let mut files = Files::new();
     read(root, Path::new(""), &mut files)
         .map_err(|error| format!("{}: {error}", root.display()))?;
@@ -77,7 +120,7 @@ fn plant(root: &Path) -> Result<Files, String> {
         "tests/simulation/src/bugs.rs".into(),
         bugs(&patches).into_bytes(),
     );
-    Ok(files)
+    Ok((files, patches))
 }
 
 fn patches(files: &Files) -> Result<Vec<Patch>, String> {
@@ -90,14 +133,14 @@ fn patches(files: &Files) -> Result<Vec<Patch>, String> {
         .collect()
 }
 
-/// Returns the module that names all bugs to the simulation.
+/// Returns the module that names the bugs to the simulation that it must find.
 fn bugs(patches: &[Patch]) -> String {
     let mut text = "//! The bugs that are planted in this copy.\n\nuse super::planted::Bug;\n\n\
         pub use informer_core::planted::choose;\n\n/// All of them.\npub const BUGS: &[Bug] = &[\n"
         .to_owned();
     for Patch {
         name, place, what, ..
-    } in patches
+    } in patches.iter().filter(|patch| patch.test.is_none())
     {
         text += &format!("    Bug {{ name: {name:?}, place: {place:?}, what: {what:?} }},\n");
     }
@@ -175,12 +218,18 @@ mod tests {
             .iter()
             .map(
                 |Patch {
-                     name, place, what, ..
+                     name,
+                     place,
+                     what,
+                     test,
+                     ..
                  }| {
                     let name = format!("| `{name}`");
-                    let found = found
-                        .get(name.as_str())
-                        .map_or("not hunted | |", String::as_str);
+                    let hunted = || found.get(name.as_str()).cloned();
+                    let found = match test.as_deref().and_then(|test| test.split_once(" -- ")) {
+                        Some((_, test)) => format!("– | the test `{test}` |"),
+                        None => hunted().unwrap_or_else(|| "not hunted | |".to_owned()),
+                    };
                     format!("{name} | `{place}` | {what} | {found}\n")
                 },
             )

@@ -15,6 +15,8 @@ pub(crate) struct Patch {
     pub(crate) place: String,
     /// What is wrong with it.
     pub(crate) what: String,
+    /// The test that finds it, as arguments of `cargo test`, if no simulation does.
+    pub(crate) test: Option<String>,
     hunks: Vec<Hunk>,
 }
 
@@ -41,13 +43,14 @@ struct Edit<'a> {
 }
 
 impl Patch {
-    /// Parses a patch: `where:` and `what:`, followed by a unified diff whose line numbers are ignored.
+    /// Parses a patch: `where:`, `what:` and for some `test:`, followed by a unified diff whose line numbers are ignored.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, String> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let mut patch = Self {
             name: name.into_owned(),
             place: String::new(),
             what: String::new(),
+            test: None,
             hunks: Vec::new(),
         };
         let mut file = None;
@@ -56,6 +59,8 @@ impl Patch {
                 place.clone_into(&mut patch.place);
             } else if let Some(what) = line.strip_prefix("what: ") {
                 what.clone_into(&mut patch.what);
+            } else if let Some(test) = line.strip_prefix("test: ") {
+                patch.test = Some(test.to_owned());
             } else if line.starts_with("diff --git ") {
                 file = None;
             } else if let Some(path) = line.strip_prefix("+++ b/") {

@@ -174,6 +174,51 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     assert_eq!(waits(&log).await, 0);
 }
 
+/// An informer that cannot list shows no write, neither to a controller nor to a log, and slows nobody down.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_not_awaited_in_an_informer_that_cannot_list() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let forbidden = Fault::api_status(403, "Forbidden", "no right").on_path("/api/v1/pods");
+    mock.with(|server| server.inject(forbidden.always()));
+    let log = WriteLog::default();
+    let client = Client {
+        mock: mock.clone(),
+        log: log.clone(),
+    };
+    let sets = informer(&mock, SETS);
+    let pods = informer(&mock, PODS);
+    log.attach(&sets);
+    log.attach(&pods);
+    let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log));
+    let controller = run(controller, {
+        let (client, pods) = (client.clone(), pods.clone());
+        let runs = AtomicUsize::new(0);
+        move |task: Task<Raw>| {
+            let name = format!("p{}", runs.fetch_add(1, Ordering::Relaxed));
+            let version = client.send("POST", &PODS, &name, &pod(&name, &[]));
+            task.wrote(&pods, &Key::new("prod/p"), &version.to_string());
+            core::future::ready(Ok(Next::after(secs(1))))
+        }
+    });
+    sleep(secs(60)).await;
+    let metrics = controller.handle.metrics();
+    assert_eq!(metrics.writes_not_seen, 0);
+    assert!(metrics.succeeded >= 58, "{metrics:?}");
+    assert_eq!(waits(&log).await, 0);
+    // From its list on, writes are awaited again.
+    mock.with(FakeServer::clear_faults);
+    pods.synced().await.unwrap();
+    mock.with(|server| {
+        server.inject(Fault::nothing().bandwidth(150).on(Verb::Watch).always());
+        server.cut_watches();
+    });
+    client.send("POST", &PODS, "last", &pod("last", &[]));
+    assert!(waits(&log).await > 1);
+    assert!(pods.lister().get("prod", "last").is_some());
+    controller.stop().await;
+}
+
 /// An object that ceases to match a selector is awaited until the cache has lost it, and no longer.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {

@@ -224,7 +224,11 @@ impl World {
         }
         self.waits.push(tokio::spawn(async move {
             match log {
-                Some(log) => log.seen().await.ok()?,
+                Some(log) => {
+                    log.seen().await.ok()?;
+                    // A log does not wait for an informer that has no list.
+                    informer.is_synced().then_some(())?;
+                }
                 None => informer.wait_for_write(&key, expected).await.ok()?,
             }
             let shown = informer.lister().get_by_key(&key);

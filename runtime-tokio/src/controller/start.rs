@@ -1,0 +1,175 @@
+//! When a controller may begin, and which keys it may reconcile.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, select_all};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::sources::Registered;
+use crate::cache::entry::Key;
+use crate::cache::shared::{Inner, Status};
+use crate::health::error::{Missing, NotSynced};
+
+/// How often progress is checked within the time that an informer may be without it.
+const CHECKS: u32 = 16;
+
+/// What an informer has for its controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readiness {
+    /// One of its sources is complete, and each of the others is as well or has failed.
+    Usable,
+    /// It shows the data of a journal that no server has confirmed.
+    Restored,
+    /// It is on its way, and has got so far. The number changes with every byte.
+    Waiting(u64),
+    Ended,
+}
+
+/// The sources of an informer of any form.
+pub(crate) trait Places: Send + Sync {
+    /// Returns whether the cache has had a complete list of all that could hold this key.
+    fn is_complete_for(&self, key: &Key) -> bool;
+    fn readiness(&self) -> Readiness;
+    fn status(&self) -> watch::Receiver<Status>;
+}
+
+impl<V: Send + Sync> Places for Inner<V> {
+    fn is_complete_for(&self, key: &Key) -> bool {
+        let complete =
+            self.each_source(|_, source| source.is_complete || !source.has(key.as_str()));
+        !complete.contains(&false)
+    }
+
+    fn readiness(&self) -> Readiness {
+        let status = *self.status.borrow();
+        let (mut some, mut all) = (false, true);
+        // Pages arrive even if each of them is preceded by a failure.
+        let mut progress = self.cache().len() as u64;
+        self.each_source(|_, source| {
+            if !source.is_vacant {
+                some |= source.is_complete;
+                all &= source.is_complete || source.has_no_list();
+                progress = progress.wrapping_add(source.progress());
+            }
+        });
+        match status {
+            Status { closed: true, .. } => Readiness::Ended,
+            _ if status.synced || (some && all) => Readiness::Usable,
+            Status { served: true, .. } => Readiness::Restored,
+            _ => Readiness::Waiting(progress),
+        }
+    }
+
+    fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+}
+
+/// Waits until all informers are usable. `limit` is the time that one of them may be without progress.
+pub(super) async fn all_usable(
+    limit: Option<Duration>,
+    all: &[Box<dyn Registered>],
+) -> Result<(), NotSynced> {
+    let began = Instant::now();
+    let mut progress = vec![(Readiness::Waiting(0), began); all.len()];
+    loop {
+        // Changes count from here on.
+        let changes: Vec<BoxFuture<'_, ()>> = all.iter().map(|one| one.changed()).collect();
+        let now = Instant::now();
+        let (mut missing, mut is_over) = (Vec::new(), false);
+        // A time that is too far to be added is never.
+        let mut check = limit.and_then(|limit| now.checked_add(limit / CHECKS));
+        for (one, (before, since)) in all.iter().zip(&mut progress) {
+            let readiness = one.readiness();
+            match readiness {
+                Readiness::Usable => continue,
+                Readiness::Ended => is_over = true,
+                Readiness::Restored => *since = now,
+                Readiness::Waiting(_) if readiness != *before => *since = now,
+                Readiness::Waiting(_) => {
+                    is_over |= limit.is_some_and(|limit| now - *since >= limit);
+                }
+            }
+            *before = readiness;
+            missing.push(one);
+            let until = limit.and_then(|limit| since.checked_add(limit));
+            check = check.map(|check| until.map_or(check, |until| check.min(until)));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if is_over {
+            let missing = missing.into_iter().map(|one| one.missing());
+            let mut missing: Vec<Missing> = missing.collect();
+            missing.sort_by(|a, b| a.name.cmp(&b.name));
+            let waited = now - began;
+            return Err(NotSynced { waited, missing });
+        }
+        let changed = select_all(changes);
+        let check = async {
+            match check {
+                Some(check) => tokio::time::sleep_until(check).await,
+                None => core::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = changed => {}
+            () = check => {}
+        }
+    }
+}
+
+/// Holds the keys of namespaces and clusters whose first list is missing, since a run would take their objects for
+/// deleted.
+pub(super) struct Held {
+    all: Vec<(Arc<dyn Places>, watch::Receiver<Status>)>,
+    keys: BTreeSet<Key>,
+}
+
+impl Held {
+    pub(super) fn new(all: &[Box<dyn Registered>]) -> Self {
+        let places = all.iter().map(|one| one.places());
+        Self {
+            all: places.map(|one| (Arc::clone(&one), one.status())).collect(),
+            keys: BTreeSet::new(),
+        }
+    }
+
+    /// Returns whether a key may be reconciled. Otherwise it is held.
+    pub(super) fn admits(&mut self, key: &Key) -> bool {
+        let admits = self.is_open_for(key);
+        if !admits {
+            self.keys.insert(key.clone());
+        }
+        admits
+    }
+
+    /// Waits until keys that were held may be reconciled, and returns them. Dropping the future loses nothing.
+    pub(super) async fn released(&mut self) -> BTreeSet<Key> {
+        loop {
+            let changes = self
+                .all
+                .iter_mut()
+                .map(|(_, status)| Box::pin(status.changed()));
+            let _ = select_all(changes).await;
+            let held = core::mem::take(&mut self.keys);
+            let (open, held) = held.into_iter().partition(|key| self.is_open_for(key));
+            self.keys = held;
+            if !open.is_empty() {
+                return open;
+            }
+        }
+    }
+
+    /// Returns the number of keys that are held.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn is_open_for(&self, key: &Key) -> bool {
+        self.all.iter().all(|(one, _)| one.is_complete_for(key))
+    }
+}

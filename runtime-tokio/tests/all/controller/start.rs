@@ -1,0 +1,152 @@
+//! When a controller begins, and which keys wait for a list.
+
+use informer_tokio::election::{Election, Leadership};
+
+use super::*;
+use crate::support::Leases;
+
+fn elect(leases: &Leases, name: &str) -> (Leadership, Election<crate::support::Access>) {
+    Election::new(leases.access("lease", name), name, Default::default()).unwrap()
+}
+
+fn forbidden(path: &str) -> Fault {
+    Fault::api_status(403, "Forbidden", "no right").on_path(path)
+}
+
+/// A replica that cannot reconcile leaves the Lease to one that can, and ends with an error that says why.
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_informer_cannot_list_does_not_take_the_lease() {
+    let leases = Leases::default();
+    let start = |name: &'static str, mock: &Server| {
+        let (log, election) = (Log::default(), elect(&leases, name));
+        let controller = Controller::new(informer(mock, SETS))
+            .owns(informer(mock, PODS))
+            .elected(election);
+        (log.clone(), tokio::spawn(controller.run(noting(&log))))
+    };
+    let (broken, sound) = (server(), server());
+    for mock in [&broken, &sound] {
+        mock.create("replicasets.apps", set("a", 0)).unwrap();
+    }
+    broken.with(|server| server.inject(forbidden("/api/v1/pods").always()));
+    let began = Instant::now();
+    let (_, running) = start("broken", &broken);
+    sleep(secs(60)).await;
+    assert_eq!(leases.holder("lease"), None);
+    let (log, _running) = start("sound", &sound);
+    sleep(secs(5)).await;
+    assert_eq!(leases.holder("lease").as_deref(), Some("sound"));
+    assert_eq!(names(&log), ["prod/a"]);
+
+    let error = timeout(secs(120), running).await.unwrap().unwrap();
+    let error = error.unwrap_err();
+    let waited = began.elapsed().as_secs();
+    assert!((120..130).contains(&waited), "{waited}");
+    assert_eq!(error.missing.len(), 1, "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("of pods.v1: ") && text.contains("403"),
+        "{text}"
+    );
+}
+
+/// A list that never ends is an error; one that is slow is not, and neither is one without a limit.
+#[tokio::test(start_paused = true)]
+async fn only_time_without_progress_counts() {
+    let mock = server();
+    for number in 0..20 {
+        mock.create("replicasets.apps", set(&format!("s{number}"), 0))
+            .unwrap();
+    }
+    let start = |fault: Fault, limit: Option<Option<Duration>>| {
+        mock.with(|server| {
+            server.clear_faults();
+            server.inject(fault.on_path("/apis/apps/v1/replicasets").always());
+        });
+        let controller = Controller::new(informer(&mock, SETS));
+        let controller = match limit {
+            None => controller,
+            Some(limit) => controller.sync_within(limit),
+        };
+        let log = Log::default();
+        let running = tokio::spawn(controller.run(noting(&log)));
+        async move {
+            let ended = timeout(secs(600), running).await;
+            (ended.map(|ended| ended.unwrap()), names(&log).len())
+        }
+    };
+    let slow = || Fault::nothing().bandwidth(25);
+    let (ended, runs) = start(slow(), None).await;
+    assert!(ended.is_err() && runs == 20, "{runs}");
+    let (ended, runs) = start(slow(), Some(Some(secs(30)))).await;
+    assert!(ended.is_err() && runs == 20, "{runs}");
+    let (ended, _) = start(Fault::stall(), None).await;
+    assert!(ended.unwrap().is_err());
+    let (ended, _) = start(Fault::stall(), Some(None)).await;
+    assert!(ended.is_err());
+}
+
+/// The keys of a namespace that cannot be listed wait, since a run would take their objects for deleted. The others do
+/// not, and neither does the election.
+#[tokio::test(start_paused = true)]
+async fn only_the_keys_of_a_namespace_without_a_list_wait_for_it() {
+    let mock = server();
+    for (namespace, name) in [("a", "x"), ("b", "x"), ("c", "x"), ("c", "y")] {
+        let metadata = json!({ "namespace": namespace, "name": name });
+        let set = json!({ "metadata": metadata.clone() });
+        mock.create("replicasets.apps", set).unwrap();
+        let mut pod = pod(name, &[("ReplicaSet", name, true)]);
+        pod["metadata"]["namespace"] = namespace.into();
+        mock.create("pods", pod).unwrap();
+    }
+    mock.with(|server| {
+        server.inject(forbidden("/apis/apps/v1/namespaces/a/replicasets").always());
+        server.inject(forbidden("/api/v1/namespaces/c/pods").always());
+    });
+    let in_namespaces = |resource| {
+        Informer::<Raw>::builder_for(&mock.transport(), resource)
+            .namespaces(["a", "b", "c"])
+            .initial(Initial::List)
+    };
+    let leases = Leases::default();
+    let sets = in_namespaces(SETS).spawn();
+    let controller = Controller::new(&sets)
+        .owns(in_namespaces(PODS))
+        .elected(elect(&leases, "one"));
+    let seen: Arc<Mutex<BTreeMap<String, bool>>> = Arc::default();
+    let controller = run(controller, {
+        let seen = Arc::clone(&seen);
+        move |task: Task<Raw>| {
+            let exists = task.object().is_some();
+            seen.lock().unwrap().insert(task.to_string(), exists);
+            core::future::ready(Ok(()))
+        }
+    });
+    let take = || core::mem::take(&mut *seen.lock().unwrap());
+    let all = |keys: &[&str]| -> BTreeMap<String, bool> {
+        keys.iter().map(|key| ((*key).to_owned(), true)).collect()
+    };
+    sleep(secs(300)).await;
+    assert_eq!(take(), all(&["b/x"]));
+    let metrics = controller.handle.metrics();
+    assert_eq!(metrics.waiting_for_lists, 3, "{metrics:?}");
+    let health = sets.health();
+    let missing: Vec<_> = health.sources.iter().filter(|one| !one.synced).collect();
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0].namespace, "a");
+    assert_eq!(missing[0].trouble.as_ref().unwrap().class, "forbidden");
+
+    // The last one may be listed from now on.
+    mock.with(|server| {
+        server.clear_faults();
+        server.inject(forbidden("/apis/apps/v1/namespaces/a/replicasets").always());
+    });
+    sleep(secs(1000)).await;
+    assert_eq!(take(), all(&["c/x", "c/y"]));
+    mock.with(FakeServer::clear_faults);
+    sleep(secs(1000)).await;
+    assert_eq!(take(), all(&["a/x"]));
+    let metrics = controller.handle.metrics();
+    assert_eq!(metrics.waiting_for_lists, 0, "{metrics:?}");
+    controller.stop().await;
+}
