@@ -33,7 +33,8 @@ const MOST_PASSED: u32 = 16;
 /// 17 * (n + 1) calls of [`take`](Self::take), if n keys were ready before it.
 ///
 /// The queue has no clock and never waits: [`take`](Self::take) returns the key to process now, and
-/// [`ready_at`](Self::ready_at) the time to check again. [`Waiters`] implements the rules for sleeping workers. Memory
+/// [`ready_at`](Self::ready_at) the time to check again. A delayed key is ready from its time on, whether or not a worker
+/// asks for one: every method that gets the time begins with [`advance`](Self::advance). [`Waiters`] implements the rules for sleeping workers. Memory
 /// is used for keys that wait, that are being processed, or whose failures the rate limit has counted.
 ///
 /// ```
@@ -83,7 +84,7 @@ type Place = (Reverse<i32>, u64);
 struct Item {
     /// Set if the key must be processed.
     dirty: Option<Dirty>,
-    working: Option<(Instant, u64)>,
+    working: Option<Working>,
     delayed: Option<Delayed>,
 }
 
@@ -93,6 +94,14 @@ struct Dirty {
     priority: i32,
     /// Its place and its number among the ages; `None` while the key is being processed.
     place: Option<(Place, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Working {
+    /// The time at which it was taken, and its number.
+    began: (Instant, u64),
+    /// The priority with which it was taken.
+    priority: i32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +176,11 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         if self.ending != Ending::Not {
             return;
         }
+        self.advance(now);
+        self.make_ready(now, key, priority);
+    }
+
+    fn make_ready(&mut self, now: Instant, key: K, priority: i32) {
         let number = self.next;
         let item = self.items.entry(key.clone()).or_default();
         let place = match &mut item.dirty {
@@ -210,10 +224,17 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     }
 
     /// Adds a key after a delay. Of several priorities for a key, the highest applies.
-    fn add_after_with_priority(&mut self, now: Instant, key: K, delay: Duration, priority: i32) {
+    pub fn add_after_with_priority(
+        &mut self,
+        now: Instant,
+        key: K,
+        delay: Duration,
+        priority: i32,
+    ) {
         if self.ending != Ending::Not {
             return;
         }
+        self.advance(now);
         if delay.is_zero() {
             self.add_with_priority(now, key, priority);
             return;
@@ -242,7 +263,7 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
 
     /// Returns the next key to process. It counts as being processed until [`done`](Self::done).
     pub fn take(&mut self, now: Instant) -> Option<K> {
-        self.bring_due(now);
+        self.advance(now);
         let (first, oldest) = (*self.ready.keys().next()?, *self.ages.values().next()?);
         let is_due = self.passed >= MOST_PASSED;
         let place = if is_due { oldest } else { first };
@@ -251,11 +272,13 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         let began = (now, self.next);
         self.next += 1;
         if let Some(item) = self.items.get_mut(&key) {
+            let mut priority = 0;
             if let Some(dirty) = item.dirty.take() {
                 self.metrics.waited(now - dirty.since);
                 self.ages.remove(&dirty.place.map_or(0, |(_, age)| age));
+                priority = dirty.priority;
             }
-            item.working = Some(began);
+            item.working = Some(Working { began, priority });
         }
         self.working.insert(began);
         Some(key)
@@ -264,10 +287,11 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     /// Ends the processing of a key, and makes it ready again if it was added in the meantime. A key that is not being
     /// processed is ignored.
     pub fn done(&mut self, now: Instant, key: &K) {
+        self.advance(now);
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
-        if let Some(began) = item.working.take() {
+        if let Some(Working { began, .. }) = item.working.take() {
             self.working.remove(&began);
             self.metrics.worked(now - began.0);
             if let Some(dirty) = &mut item.dirty {
@@ -288,7 +312,42 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         self.delayed.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Returns the number of ready keys, without delayed keys that have become due.
+    /// Returns the priority with which a key was taken that is being processed.
+    #[must_use]
+    pub fn priority(&self, key: &K) -> Option<i32> {
+        let working = self.items.get(key)?.working.as_ref()?;
+        Some(working.priority)
+    }
+
+    /// Makes the delayed keys ready whose time has come. They go behind the keys that became ready before.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use informer_core::{Instant, queue::PolledQueue};
+    /// # let now = Instant::from_micros(0);
+    /// let mut queue = PolledQueue::new();
+    /// queue.add_after(now, "prod/web", Duration::from_secs(1));
+    /// queue.advance(now + Duration::from_secs(2));
+    /// assert_eq!(queue.shut_down(), 0, "it is not discarded");
+    /// ```
+    pub fn advance(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let ((due, _), key) = entry.remove_entry();
+            let delayed = self
+                .items
+                .get_mut(&key)
+                .and_then(|item| item.delayed.take());
+            if self.ending == Ending::Not {
+                // It has waited since it became due, not since the last call.
+                self.make_ready(due, key, delayed.map_or(0, |delayed| delayed.priority));
+            }
+        }
+    }
+
+    /// Returns the number of ready keys, as of the last call with a time.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.ready.len()
@@ -300,7 +359,8 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         self.items.is_empty()
     }
 
-    /// Stops accepting keys. Waiting keys are still returned. Delayed keys are discarded, and their number is returned.
+    /// Stops accepting keys. Waiting keys are still returned. Delayed keys are discarded, and their number is returned. Those
+    /// whose time has come are waiting keys, if the queue has [advanced](Self::advance) to it.
     pub fn shut_down(&mut self) -> usize {
         self.ending = Ending::ShutDown;
         self.drop_delayed()
@@ -336,30 +396,20 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     #[must_use]
     pub fn metrics(&self, now: Instant) -> QueueMetrics {
         let mut metrics = self.metrics.clone();
-        metrics.depth = self.ready.len();
+        let due = self.delayed.range(..(now, u64::MAX));
+        let ready = due.clone().filter(|(_, key)| {
+            let item = self.items.get(key);
+            item.is_none_or(|item| item.dirty.is_none() && item.working.is_none())
+        });
+        metrics.depth = self.ready.len() + ready.count();
         metrics.working = self.working.len();
-        metrics.delayed = self.delayed.len();
+        metrics.delayed = self.delayed.len() - due.count();
         metrics.longest_running = self
             .working
             .first()
             .map_or(Duration::ZERO, |(began, _)| now - *began);
         metrics.unfinished = self.working.iter().map(|(began, _)| now - *began).sum();
         metrics
-    }
-
-    fn bring_due(&mut self, now: Instant) {
-        while let Some(entry) = self.delayed.first_entry() {
-            if entry.key().0 > now {
-                return;
-            }
-            let ((due, _), key) = entry.remove_entry();
-            let delayed = self
-                .items
-                .get_mut(&key)
-                .and_then(|item| item.delayed.take());
-            // It has waited since it became due, not since the last call.
-            self.add_with_priority(due, key, delayed.map_or(0, |delayed| delayed.priority));
-        }
     }
 
     fn drop_delayed(&mut self) -> usize {
@@ -377,7 +427,8 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
 }
 
 impl<K: Ord + Clone, L: RateLimit<K>> PolledQueue<K, L> {
-    /// Adds a key after the delay of the rate limit, which grows until the key is [forgotten](Self::forget).
+    /// Adds a key after the delay of the rate limit, which grows until the key is [forgotten](Self::forget). A key that is
+    /// being processed keeps its priority.
     pub fn add_rate_limited(&mut self, now: Instant, key: K) {
         // A key that is not accepted does not count as a failure.
         if self.ending != Ending::Not {
@@ -385,7 +436,8 @@ impl<K: Ord + Clone, L: RateLimit<K>> PolledQueue<K, L> {
         }
         self.metrics.retries += 1;
         let delay = self.limit.delay(now, &key);
-        self.add_after_with_priority(now, key, delay, 0);
+        let priority = self.priority(&key).unwrap_or_default();
+        self.add_after_with_priority(now, key, delay, priority);
     }
 
     /// Resets the rate limit for a key, after a success.

@@ -330,9 +330,9 @@ fn k10_figures() {
     // due.
     queue.add(at(120), "b");
     queue.done(at(140), &"b");
-    assert_eq!(queue.take(at(200)), Some("b"));
-    assert_eq!(queue.metrics(at(200)).wait.sum, ms(180));
     assert_eq!(queue.take(at(200)), Some("c"));
+    assert_eq!(queue.metrics(at(200)).wait.sum, ms(200));
+    assert_eq!(queue.take(at(200)), Some("b"));
     assert_eq!(queue.metrics(at(200)).wait.sum, ms(280));
     queue.shut_down();
     let before = queue.metrics(at(200));
@@ -480,4 +480,56 @@ fn each_key_is_handed_out_within_its_bound() {
             assert_eq!(queue.waiting(), owed.len());
         }
     }
+}
+
+/// It is ready at its time, whether or not a worker asks for one.
+#[test]
+fn a_delayed_key_is_ready_at_its_time() {
+    let mut queue = queue();
+    queue.add_after(at(0), "a", ms(1000));
+    queue.add_after(at(0), "b", ms(9000));
+    let metrics = queue.metrics(at(2000));
+    assert_eq!((metrics.depth, metrics.delayed), (1, 1));
+    queue.add(at(2000), "c");
+    assert_eq!(queue.waiting(), 2);
+    // A drain returns it, and discards the other.
+    assert_eq!(queue.shut_down_with_drain(), 1);
+    assert_eq!(queue.take(at(2000)), Some("a"), "it was ready before c");
+    assert_eq!(queue.take(at(2000)), Some("c"));
+    assert_eq!(queue.take(at(9000)), None);
+
+    // A key that is worked on is not ready when its time has come, but after that.
+    let mut queue = self::queue();
+    queue.add(at(0), "a");
+    assert_eq!(queue.take(at(0)), Some("a"));
+    queue.add_after(at(0), "a", ms(1000));
+    let metrics = queue.metrics(at(1000));
+    assert_eq!((metrics.depth, metrics.delayed), (0, 0));
+    queue.done(at(1000), &"a");
+    assert_eq!(queue.metrics(at(1000)).depth, 1);
+}
+
+/// A fresh change does not wait behind the retries of the initial list.
+#[test]
+fn a_key_that_failed_keeps_its_priority() {
+    let mut queue = queue();
+    queue.add_with_priority(at(0), "old", -100);
+    queue.add(at(0), "fresh");
+    for _ in 0..2 {
+        assert_eq!(queue.take(at(100)), Some("fresh"));
+        assert_eq!(queue.take(at(100)), Some("old"));
+        assert_eq!(queue.priority(&"old"), Some(-100));
+        for key in ["old", "fresh"] {
+            queue.add_rate_limited(at(0), key);
+            queue.done(at(0), &key);
+        }
+        queue.advance(at(100));
+        assert_eq!(queue.waiting(), 2);
+        queue.forget(&"old");
+    }
+    // A change raises it.
+    queue.add(at(100), "old");
+    assert_eq!(queue.take(at(100)), Some("fresh"));
+    assert_eq!(queue.take(at(100)), Some("old"));
+    assert_eq!(queue.priority(&"old"), Some(0));
 }

@@ -99,7 +99,7 @@ impl Waiters {
         now: Instant,
         queue: &mut PolledQueue<K, L>,
     ) -> Option<Waiter> {
-        queue.bring_due(now);
+        queue.advance(now);
         let wanted = if queue.is_shut_down() {
             usize::MAX
         } else {

@@ -166,11 +166,16 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub fn add_after(&self, key: K, delay: Duration) {
-        let now = self.shared.timer.now();
-        self.change(|queue| queue.add_after(now, key, delay));
+        self.add_after_with_priority(key, delay, 0);
     }
 
-    /// Adds a key after the delay that the rate limit returns.
+    /// Adds a key after a delay, with a priority. Of several priorities for a key, the highest applies.
+    pub fn add_after_with_priority(&self, key: K, delay: Duration, priority: i32) {
+        let now = self.shared.timer.now();
+        self.change(|queue| queue.add_after_with_priority(now, key, delay, priority));
+    }
+
+    /// Adds a key after the delay that the rate limit returns. A key that is being processed keeps its priority.
     pub fn add_rate_limited(&self, key: K) {
         let now = self.shared.timer.now();
         self.change(|queue| queue.add_rate_limited(now, key));
@@ -232,7 +237,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Stops accepting keys. Waiting keys are still returned. Delayed keys are discarded, and their number is returned.
+    /// Stops accepting keys. Waiting keys are still returned, and so are delayed keys whose time has come. Other delayed keys
+    /// are discarded, and their number is returned.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -244,7 +250,9 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub fn shut_down(&self) -> usize {
+        let now = self.shared.timer.now();
         let mut state = self.lock();
+        state.queue.advance(now);
         let dropped = state.queue.shut_down();
         self.wake(state);
         dropped
@@ -254,7 +262,9 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// and were added again before. A call of [`shut_down`](Self::shut_down) ends the wait.
     pub async fn shut_down_with_drain(&self) -> usize {
         let dropped = {
+            let now = self.shared.timer.now();
             let mut state = self.lock();
+            state.queue.advance(now);
             let dropped = state.queue.shut_down_with_drain();
             self.wake(state);
             dropped
@@ -285,7 +295,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// Returns the number of keys that wait for a worker, without delayed ones.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lock().queue.waiting()
+        let now = self.shared.timer.now();
+        let mut state = self.lock();
+        state.queue.advance(now);
+        let waiting = state.queue.waiting();
+        self.wake(state);
+        waiting
     }
 
     fn change(&self, change: impl FnOnce(&mut informer_core::queue::PolledQueue<K, Limit<K>>)) {
@@ -384,20 +399,33 @@ impl<K: Ord + Clone> Work<K> {
         &self.key
     }
 
+    /// Returns the priority with which the key was taken.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        // The key is being processed as long as this exists.
+        self.queue
+            .lock()
+            .queue
+            .priority(&self.key)
+            .unwrap_or_default()
+    }
+
     /// Ends the processing after a success: resets the rate limit for the key.
     pub fn finish(self) {
         self.queue.forget(&self.key);
     }
 
-    /// Ends the processing after a failure: adds the key again after the delay that the rate limit returns.
+    /// Ends the processing after a failure: adds the key again after the delay that the rate limit returns, with the same
+    /// priority.
     pub fn retry(self) {
         self.queue.add_rate_limited(self.key.clone());
     }
 
-    /// Ends the processing after a success, and adds the key again after a delay.
+    /// Ends the processing after a success, and adds the key again after a delay, with the same priority.
     pub fn requeue_after(self, delay: Duration) {
         self.queue.forget(&self.key);
-        self.queue.add_after(self.key.clone(), delay);
+        self.queue
+            .add_after_with_priority(self.key.clone(), delay, self.priority());
     }
 }
 

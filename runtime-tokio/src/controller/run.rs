@@ -445,7 +445,9 @@ where
                 self.queue.forget(key);
                 self.results.send(key, || Ok(next));
                 if let Some(after) = next.after {
-                    self.queue.add_after(key.clone(), after);
+                    let priority = next.priority.unwrap_or_else(|| work.priority());
+                    self.queue
+                        .add_after_with_priority(key.clone(), after, priority);
                 }
             }
             Ok(Err((error, retry))) => {
@@ -454,7 +456,11 @@ where
                 self.results.send(key, || Err(error));
                 match retry {
                     Retry::Limited => self.queue.add_rate_limited(key.clone()),
-                    Retry::After(delay) => self.queue.add_after(key.clone(), delay),
+                    Retry::After(delay) => {
+                        let priority = work.priority();
+                        self.queue
+                            .add_after_with_priority(key.clone(), delay, priority);
+                    }
                     Retry::Never => self.queue.forget(key),
                 }
             }

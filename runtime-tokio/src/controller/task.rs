@@ -157,19 +157,36 @@ impl fmt::Debug for Write {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Next {
     pub(crate) after: Option<Duration>,
+    pub(crate) priority: Option<i32>,
 }
 
 impl Next {
     /// Does not requeue the key. It is reconciled again after the next change.
     #[must_use]
     pub const fn done() -> Self {
-        Self { after: None }
+        Self {
+            after: None,
+            priority: None,
+        }
     }
 
-    /// Requeues the key after this time, even without a change.
+    /// Requeues the key after this time, even without a change. It keeps its priority: that of a change, 0, or that of the
+    /// initial list and of resyncs, -100.
     #[must_use]
     pub const fn after(time: Duration) -> Self {
-        Self { after: Some(time) }
+        Self {
+            after: Some(time),
+            priority: None,
+        }
+    }
+
+    /// Sets the priority of the key when it is requeued. Keys of higher priority come first.
+    #[must_use]
+    pub const fn priority(self, priority: i32) -> Self {
+        Self {
+            priority: Some(priority),
+            ..self
+        }
     }
 }
 

@@ -65,6 +65,97 @@ async fn fresh_changes_come_first_and_starve_nothing() {
     controller.stop().await;
 }
 
+/// Retries of the initial list do not keep a fresh change waiting, and neither do keys that asked for a time.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_comes_again_keeps_its_priority() {
+    for after in [None, Some(Next::after(secs(1)))] {
+        let mock = server();
+        for number in 0..100 {
+            mock.create("replicasets.apps", set(&format!("old{number}"), 0))
+                .unwrap();
+        }
+        let sets = informer(&mock, SETS);
+        sets.synced().await.unwrap();
+        let log = Log::default();
+        let controller = Controller::new(&sets).limit(Exponential::new(secs(1), secs(1)));
+        let controller = run(controller, {
+            let note = noting(&log);
+            move |task| {
+                let is_old = task.name().starts_with("old");
+                let noted = note(task);
+                async move {
+                    noted.await?;
+                    sleep(Duration::from_millis(100)).await;
+                    match after {
+                        _ if !is_old => Ok(Next::done()),
+                        Some(after) => Ok(after),
+                        None => Err("not yet".to_owned()),
+                    }
+                }
+            }
+        });
+        sleep(secs(60)).await;
+        mock.apply("replicasets.apps", set("fresh", 1)).unwrap();
+        sleep(secs(3)).await;
+        let runs = log.lock().unwrap().clone();
+        let fresh = runs.iter().find(|(key, _)| key.contains("fresh")).unwrap();
+        assert!(fresh.1 <= 60, "it waited until {}: {after:?}", fresh.1);
+        controller.stop().await;
+    }
+    // A key can ask for another priority.
+    let (mock, log) = (server(), Log::default());
+    for name in ["a", "b"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let controller = run(Controller::new(&sets), {
+        let note = noting(&log);
+        move |task| {
+            let priority = if task.name() == "a" { -1 } else { 1 };
+            let noted = note(task);
+            async move {
+                noted.await?;
+                sleep(secs(10)).await;
+                Ok(Next::after(secs(1)).priority(priority))
+            }
+        }
+    });
+    sleep(secs(100)).await;
+    let keys = log.lock().unwrap().clone();
+    let of_a = keys.iter().filter(|(key, _)| key == "prod/a").count();
+    assert!(of_a <= 5, "{keys:?}");
+    controller.stop().await;
+}
+
+/// A key whose time has come while all workers are busy is not lost by a drain, and counts as waiting.
+#[tokio::test(start_paused = true)]
+async fn a_due_key_waits_for_a_worker() {
+    let mock = server();
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let controller = run(Controller::new(&sets).debounce(secs(1)), {
+        let note = noting(&log);
+        move |task| {
+            let noted = note(task);
+            async move {
+                sleep(secs(10)).await;
+                noted.await
+            }
+        }
+    });
+    settle().await;
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    sleep(secs(3)).await;
+    mock.create("replicasets.apps", set("b", 0)).unwrap();
+    sleep(secs(5)).await;
+    let queue = controller.handle.metrics().queue;
+    assert_eq!((queue.depth, queue.delayed), (1, 0));
+    controller.handle.drain();
+    let stopped = timeout(secs(100), controller.ended).await;
+    assert_eq!(stopped.unwrap().unwrap(), Stopped::default());
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+}
+
 /// Further changes within the time cause no further run, and constant changes delay no key for longer.
 #[tokio::test(start_paused = true)]
 async fn changes_within_the_debounce_time_are_one() {
