@@ -8,6 +8,8 @@
 //! | update | delete | the delete |
 //! | delete | add | both |
 //! | replay | replay | one replay; any other event replaces it, and it replaces nothing |
+//!
+//! The states that the listener misses in this way are passed to a function. Whoever reads the cache may have seen them.
 
 use alloc::collections::VecDeque;
 
@@ -50,8 +52,14 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
         hash(self.seed, key.as_ref().as_bytes())
     }
 
-    /// Adds an event. Objects that the listener no longer needs go to `discarded`.
-    pub(super) fn push(&mut self, event: Notification<(K, T)>, discarded: &mut Discarded<T>) {
+    /// Adds an event. Objects that the listener no longer needs go to `discarded`. `lost` is called with the states that it
+    /// misses.
+    pub(super) fn push(
+        &mut self,
+        event: Notification<(K, T)>,
+        lost: &mut dyn FnMut(&K, &T),
+        discarded: &mut Discarded<T>,
+    ) {
         let Some(hash) = event.key().map(|key| self.hash(key)) else {
             self.add(Waiting {
                 deleted: None,
@@ -72,7 +80,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
                     return;
                 };
                 let before = waiting.len();
-                waiting.coalesce(event, discarded);
+                waiting.coalesce(event, lost, discarded);
                 self.len = self.len + waiting.len() - before;
                 if waiting.len() == 0 {
                     self.entries[index] = None;
@@ -167,7 +175,35 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
         }
     }
 
-    fn coalesce(&mut self, event: Notification<(K, T)>, discarded: &mut Discarded<T>) {
+    fn coalesce(
+        &mut self,
+        event: Notification<(K, T)>,
+        lost: &mut dyn FnMut(&K, &T),
+        discarded: &mut Discarded<T>,
+    ) {
+        // A replay shows a state of which the listener was notified.
+        let is_replay = matches!(event, Notification::Replayed { .. });
+        match &self.then {
+            Some(Notification::Added {
+                entry: (key, unseen),
+                ..
+            }) if !is_replay => lost(key, unseen),
+            Some(Notification::Updated { old, new }) if !is_replay => {
+                lost(&new.0, &new.1);
+                if let Notification::Deleted { .. } = event {
+                    lost(&old.0, &old.1);
+                }
+            }
+            _ => {}
+        }
+        // It cancels out an addition, or it is the second deletion.
+        if let Notification::Deleted {
+            entry: (key, last), ..
+        } = &event
+            && (self.deleted.is_some() || matches!(self.then, Some(Notification::Added { .. })))
+        {
+            lost(key, last);
+        }
         self.then = match (self.then.take(), event) {
             (
                 Some(Notification::Added {

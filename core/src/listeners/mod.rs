@@ -230,11 +230,18 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     /// Coalesces the pending notifications of listeners that exceeded their limit. Call it after a batch of
     /// notifications, without holding the cache's lock.
     pub fn coalesce(&mut self) {
+        self.coalesce_with(&mut |_, _, _| {});
+    }
+
+    /// Coalesces like [`coalesce`](Self::coalesce), and calls `lost` with each state that a listener misses, since it was
+    /// merged with a later one or cancelled out. Whoever reads the cache may have seen it. An update whose object is
+    /// deleted loses its old state as well.
+    pub fn coalesce_with(&mut self, lost: &mut dyn FnMut(ListenerId, &K, &T)) {
         if self.log.len() <= self.least_limit {
             return;
         }
         let end = self.first + self.log.len() as u64;
-        for listener in self.listeners.values_mut() {
+        for (id, listener) in &mut self.listeners {
             let behind = end - listener.next;
             if behind <= listener.config.backlog as u64 {
                 continue;
@@ -243,7 +250,10 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             for event in self.log.range(from.min(self.log.len())..) {
                 if listener.wants(event) {
                     let before = listener.backlog.len();
-                    listener.backlog.push(event.clone(), &mut self.discarded);
+                    let lost = &mut |key: &K, object: &T| lost(*id, key, object);
+                    listener
+                        .backlog
+                        .push(event.clone(), lost, &mut self.discarded);
                     listener.merged += (before + 1 - listener.backlog.len()) as u64;
                 }
             }

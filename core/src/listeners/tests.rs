@@ -108,6 +108,43 @@ fn coalescing_follows_its_table() {
     }
 }
 
+/// Each state that no event shows is passed on, so that nobody who has seen it in the cache is forgotten.
+#[test]
+fn states_that_are_not_notified_are_passed_on() {
+    for (words, expected) in [
+        ("~a1>2 ~a2>3", "2"),
+        ("~a1>2 ~a2>3 ~a3>4", "2 3"),
+        ("+a1 ~a1>2 ~a2>3", "1 2"),
+        ("+a1 -a1", "1 1"),
+        ("+a1 ~a1>2 -a3", "1 2 3"),
+        ("~a1>2 -a3", "2 1"),
+        ("-a1 +a2", ""),
+        ("-a1 +a2 -a3", "2 3"),
+        ("=a1 ~a1>2", ""),
+        ("~a1>2 =a2", ""),
+        ("=a1 -a1", ""),
+    ] {
+        let mut listeners = Listeners::default();
+        let id = listeners.join(
+            ListenerConfig {
+                unchanged: true,
+                ..backlog(0)
+            },
+            [],
+            false,
+        );
+        let mut lost = Vec::new();
+        for word in words.split(' ') {
+            note(&mut listeners, word);
+            listeners.coalesce_with(&mut |of, key, object| {
+                assert_eq!((of, key.as_str()), (id, "a"));
+                lost.push(object.to_string());
+            });
+        }
+        assert_eq!(lost.join(" "), expected, "{words}");
+    }
+}
+
 #[test]
 fn within_its_limit_a_listener_misses_nothing() {
     let mut listeners = Listeners::default();

@@ -87,22 +87,27 @@ struct Last {
 
 /// The names of user-defined functions in reports.
 pub(crate) const METRICS: &str = "the metrics recorder";
+pub(crate) const MAP: &str = "the function of `watches`";
 pub(crate) const ON_VERSION: &str = "`on_version`";
 const ON_REPORT: &str = "`on_report`";
 const TRACING: &str = "the tracing subscriber";
 
 pub(crate) struct Delivery<V> {
     pub(crate) listeners: Listeners<Key, Object<V>>,
-    waiting: BTreeMap<ListenerId, Waiting>,
+    waiting: BTreeMap<ListenerId, Waiting<V>>,
     ended: bool,
     /// The waker of the driver, for changes that affect its deadline.
     driver: Option<Waker>,
     pub(crate) resyncs_changed: bool,
 }
 
+/// Called with the states that a slow listener misses.
+pub(crate) type Lost<V> = Arc<dyn Fn(&Key, &Object<V>) + Send + Sync>;
+
 /// The state of one listener.
-struct Waiting {
+struct Waiting<V> {
     listener: Arc<ListenerState>,
+    lost: Option<Lost<V>>,
     waker: Option<Waker>,
     /// The time since which it has always had pending notifications.
     behind_since: Option<Instant>,
@@ -311,7 +316,12 @@ impl<V> Inner<V> {
     }
 
     /// Adds a listener, which begins with a snapshot of the cache.
-    pub(crate) fn join(&self, config: ListenerConfig, listener: Arc<ListenerState>) -> ListenerId {
+    pub(crate) fn join(
+        &self,
+        config: ListenerConfig,
+        listener: Arc<ListenerState>,
+        lost: Option<Lost<V>>,
+    ) -> ListenerId {
         // With the cache locked, nothing is appended to the log between the snapshot and the listener's position.
         let cache = self.cache();
         let mut delivery = self.delivery();
@@ -323,6 +333,7 @@ impl<V> Inner<V> {
             .join(config, initial, cache.has_sent_synced());
         let waiting = Waiting {
             listener,
+            lost,
             waker: None,
             behind_since: Some(Instant::now()),
         };
@@ -379,8 +390,15 @@ impl<V> Inner<V> {
 
     /// Wakes all listeners, and coalesces the pending notifications of slow ones.
     pub(crate) fn wake(&self) {
+        let mut missed = Vec::new();
         let wakers: Vec<Waker> = self.with_delivery(|delivery| {
-            delivery.listeners.coalesce();
+            let Delivery {
+                listeners, waiting, ..
+            } = delivery;
+            listeners.coalesce_with(&mut |id, key, object| {
+                let lost = waiting.get(&id).and_then(|waiting| waiting.lost.clone());
+                missed.extend(lost.map(|lost| (lost, key.clone(), object.clone())));
+            });
             let now = Instant::now();
             let waiting = delivery.waiting.values_mut();
             waiting
@@ -392,6 +410,9 @@ impl<V> Inner<V> {
                 .collect()
         });
         wakers.into_iter().for_each(Waker::wake);
+        for (lost, key, object) in missed {
+            self.hook(MAP, || lost(&key, &object));
+        }
     }
 
     /// Wakes the driver when its deadline may have changed.

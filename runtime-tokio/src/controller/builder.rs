@@ -19,6 +19,7 @@ use super::sources::{Intake, Registered, Watched};
 use super::task::Failure;
 use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
+use crate::cache::shared::MAP;
 use crate::controller::queue::WorkQueue;
 use crate::driver::Job;
 use crate::election::{Election, Leadership, LeaseClient, MembersClient, Replica, ReplicaWork};
@@ -69,6 +70,7 @@ pub struct Controller<F: Form> {
     pub(super) part: Option<Part>,
     pub(super) streams: Vec<BoxStream<'static, Key>>,
     pub(super) debounce: Duration,
+    pub(super) backlog: usize,
     pub(super) workers: usize,
     pub(super) resync: Option<Duration>,
     pub(super) sync_within: Option<Duration>,
@@ -114,6 +116,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             part: None,
             streams: Vec::new(),
             debounce: Duration::ZERO,
+            backlog: HandlerOptions::default().backlog,
             workers: 1,
             resync: None,
             sync_within: Some(Duration::from_secs(120)),
@@ -183,14 +186,15 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         let (all, mapped) = (informer.lister().uncounted(), Arc::clone(&map));
         self.all.push(Arc::new(move |add| {
             for entry in all.list() {
-                all.hook("a function from objects to keys", || {
+                all.hook(MAP, || {
                     mapped(&entry).into_iter().for_each(&mut *add);
                 });
             }
         }));
         self.sources.push(Box::new(move |intake, options| {
             let map = move |entry: &Entry<I::Form>| map(entry);
-            let handle = informer.add_handler_with(options, intake.handler(map, when));
+            let (handler, lost) = intake.handler(map, when);
+            let handle = informer.add_intake(options, handler, lost);
             Box::new(Watched { informer, handle })
         }));
         self
@@ -207,6 +211,16 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// begins with the first change, so constant changes do not delay a key for longer. The default is zero.
     pub const fn debounce(mut self, time: Duration) -> Self {
         self.debounce = time;
+        self
+    }
+
+    /// Sets the number of pending changes of an informer above which they are merged by key. The default is 4,096.
+    ///
+    /// Nothing is lost by that: states that are merged away are mapped to keys as well, and count as changes whatever
+    /// [`when`](super::IntoInformer::when) selects. The driver of the informer calls the function of
+    /// [`watches`](Self::watches) for them.
+    pub const fn backlog(mut self, limit: usize) -> Self {
+        self.backlog = limit;
         self
     }
 

@@ -235,7 +235,9 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             counts: Arc::clone(&self.counts),
             debounce: self.debounce,
         };
-        let mut options = HandlerOptions::default().name(format!("controller {}", self.name));
+        let mut options = HandlerOptions::default()
+            .name(format!("controller {}", self.name))
+            .backlog(self.backlog);
         if let Some(period) = self.resync {
             options = options.resync(period);
         }
@@ -247,6 +249,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
                 0 => &options,
                 _ => &HandlerOptions::default()
                     .name(options.name.clone())
+                    .backlog(self.backlog)
                     .resync(Duration::ZERO),
             };
             registered.0.push(source(&intake, options));

@@ -20,6 +20,9 @@ use crate::informer::{HasSynced, Informer};
 /// The priority of keys that no change added: the initial list and resyncs. It is that of controller-runtime.
 pub(super) const LOW: i32 = -100;
 
+/// Adds the keys of a state that a slow handler misses.
+type MissedStates<F> = Box<dyn Fn(&Entry<F>) + Send + Sync>;
+
 /// The destination of keys.
 pub(super) struct Intake {
     pub(super) queue: WorkQueue<Key>,
@@ -30,12 +33,13 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Returns a handler that adds the keys of changed objects. Fresh changes precede the initial list and resyncs.
+    /// Returns a handler that adds the keys of changed objects, and a function for the states that it misses. Fresh changes
+    /// precede the initial list and resyncs.
     pub(super) fn handler<F: Form<Stored: Send + Sync + 'static>, I: IntoIterator<Item = Key>>(
         &self,
         map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
         when: Option<Predicate<F>>,
-    ) -> Handlers<F> {
+    ) -> (Handlers<F>, MissedStates<F>) {
         let (queue, keep, debounce) = (self.queue.clone(), self.keep.clone(), self.debounce);
         let (figures, counts) = (Arc::clone(&self.figures), Arc::clone(&self.counts));
         let put = Arc::new(move |entry: &Entry<F>, is_fresh: bool| {
@@ -52,8 +56,8 @@ impl Intake {
             // The loop of the controller does not show them while all workers are busy.
             figures.show(|| counts.metrics(queue.metrics()));
         });
-        let (add, delete) = (Arc::clone(&put), Arc::clone(&put));
-        Handlers::new()
+        let (add, delete, lost) = (Arc::clone(&put), Arc::clone(&put), Arc::clone(&put));
+        let handlers = Handlers::new()
             .on_add(move |entry, is_initial| add(entry, !is_initial))
             .on_update(move |old, new| {
                 // A replay has the same state twice.
@@ -65,7 +69,8 @@ impl Intake {
                     put(new, true);
                 }
             })
-            .on_delete(move |entry, _| delete(entry, true))
+            .on_delete(move |entry, _| delete(entry, true));
+        (handlers, Box::new(move |entry| lost(entry, true)))
     }
 }
 

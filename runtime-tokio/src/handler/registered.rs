@@ -18,7 +18,7 @@ use super::options::HandlerOptions;
 use crate::cache::entry::Shared as Object;
 use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
-use crate::cache::shared::{Inner, METRICS};
+use crate::cache::shared::{Inner, Lost, METRICS};
 use crate::cache::users::Users;
 use crate::driver::Job;
 use crate::health::Lag;
@@ -169,8 +169,9 @@ pub(crate) fn register<F: Form<Stored: Send + Sync + 'static>>(
     config: ListenerConfig,
     options: &HandlerOptions,
     handler: impl EventHandler<F>,
+    lost: Option<Lost<F::Stored>>,
 ) -> (HandlerHandle<F>, Job) {
-    let (handle, running) = join(inner, in_use, config, options);
+    let (handle, running) = join(inner, in_use, config, options, lost);
     let job: Job = if options.blocking {
         Box::pin(running.run_blocking(handler))
     } else {
@@ -186,7 +187,7 @@ pub(crate) fn register_async<F: Form<Stored: Send + Sync + 'static>>(
     options: &HandlerOptions,
     handler: impl AsyncEventHandler<F>,
 ) -> (HandlerHandle<F>, Job) {
-    let (handle, running) = join(inner, in_use, config, options);
+    let (handle, running) = join(inner, in_use, config, options, None);
     (handle, Box::pin(running.run(Awaited(handler))))
 }
 
@@ -195,9 +196,10 @@ fn join<F: Form>(
     in_use: Option<Arc<Users>>,
     config: ListenerConfig,
     options: &HandlerOptions,
+    lost: Option<Lost<F::Stored>>,
 ) -> (HandlerHandle<F>, Running<F>) {
     let listener = Arc::new(ListenerState::new(&options.name));
-    let id = inner.join(config, Arc::clone(&listener));
+    let id = inner.join(config, Arc::clone(&listener), lost);
     let progress = Arc::new(watch::Sender::new(Progress::default()));
     let in_use = Arc::new(Mutex::new(in_use));
     let running = Running {

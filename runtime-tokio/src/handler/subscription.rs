@@ -54,7 +54,7 @@ impl<F: Form> Subscription<F> {
         gate: Option<Gate<F>>,
     ) -> Self {
         let listener = Arc::new(ListenerState::new(name));
-        let id = inner.join(config, Arc::clone(&listener));
+        let id = inner.join(config, Arc::clone(&listener), None);
         Self {
             inner,
             id,

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::cache::entry::{Entry, Key};
 use crate::cache::reindex::Building;
-use crate::cache::shared::Inner;
+use crate::cache::shared::{Inner, Lost};
 use crate::cache::shown::Shows;
 use crate::cache::users::Users;
 use crate::controller::Places;
@@ -412,9 +412,30 @@ impl<F: Form<Stored: Send + Sync + 'static>> Informer<F> {
         options: &HandlerOptions,
         handler: impl EventHandler<F>,
     ) -> HandlerHandle<F> {
+        self.register(options, handler, None)
+    }
+
+    /// Adds the handler of a controller. `lost` is called with the states that it misses when it is slow.
+    pub(crate) fn add_intake(
+        &self,
+        options: &HandlerOptions,
+        handler: impl EventHandler<F>,
+        lost: impl Fn(&Entry<F>) + Send + Sync + 'static,
+    ) -> HandlerHandle<F> {
+        let lost: Lost<F::Stored> =
+            Arc::new(move |key, object| lost(&Entry::new(key.clone(), object.clone())));
+        self.register(options, handler, Some(lost))
+    }
+
+    fn register(
+        &self,
+        options: &HandlerOptions,
+        handler: impl EventHandler<F>,
+        lost: Option<Lost<F::Stored>>,
+    ) -> HandlerHandle<F> {
         let config = self.listener_config(options);
         let shared = (Arc::clone(&self.inner), self.in_use.clone());
-        let (handle, job) = register(shared, config, options, handler);
+        let (handle, job) = register(shared, config, options, handler, lost);
         // If the driver has ended, the handler never runs, and its handle reports that.
         let _ = self.jobs.send(job);
         handle

@@ -65,6 +65,55 @@ async fn fresh_changes_come_first_and_starve_nothing() {
     controller.stop().await;
 }
 
+/// With a backlog of zero every notification is merged, as it is when a handler lags by more than its limit. The keys of
+/// the states in between are reconciled all the same, whatever the function of `watches` does.
+#[tokio::test(start_paused = true)]
+async fn states_that_are_merged_away_are_reconciled() {
+    let mock = server();
+    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    pods.synced().await.unwrap();
+    let log = Log::default();
+    let (lister, slow) = (pods.lister(), AtomicUsize::new(0));
+    let controller = Controller::new(&sets)
+        .owns(pods.clone().when(Predicate::labels()))
+        .watches(&pods, move |pod| {
+            // It reads the cache that is about to change, and takes a second once.
+            let count = lister.list().len();
+            if slow.fetch_add(1, Ordering::Relaxed) == 0 {
+                std::thread::sleep(secs(1));
+            }
+            assert!(count <= 1);
+            [Key::new(&format!("watched/{}", pod.name()))]
+        })
+        .backlog(0);
+    let controller = run(controller, noting(&log));
+    settle().await;
+    let owned = |owner: &str| pod("p", &[("ReplicaSet", owner, true)]);
+    // It comes and goes, and has two owners meanwhile.
+    mock.create("pods", owned("a")).unwrap();
+    mock.update("pods", owned("b")).unwrap();
+    mock.delete("pods", "prod", "p").unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b", "watched/p"]);
+    // The previous owner is not forgotten with the update.
+    mock.create("pods", owned("a")).unwrap();
+    settle().await;
+    names(&log);
+    mock.update("pods", owned("b")).unwrap();
+    mock.update("pods", owned("c")).unwrap();
+    mock.delete("pods", "prod", "p").unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b", "prod/c", "watched/p"]);
+    let health = pods.health();
+    assert!(
+        health
+            .handlers
+            .iter()
+            .all(|handler| handler.panics == 0 && handler.lag.merged > 0)
+    );
+    controller.stop().await;
+}
+
 /// Retries of the initial list do not keep a fresh change waiting, and neither do keys that asked for a time.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_comes_again_keeps_its_priority() {

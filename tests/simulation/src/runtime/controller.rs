@@ -219,6 +219,8 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
             .spawn()
     };
     let (sets, pods) = (informer(SETS, seed), informer(PODS, !seed));
+    // A choice of its own, so that all others of the seed stay the same. With no backlog, every change is merged.
+    let backlog = Entropy::Seed(seed ^ 0xbac_c106).pick(&[4096, 1, 0]);
     let worker = Worker {
         mock: mock.clone(),
         log: log.clone(),
@@ -232,6 +234,7 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
             [pod.key().clone()]
         })
         .workers(1 + dice.below(3) as usize)
+        .backlog(backlog)
         .limit(Exponential::new(
             Duration::from_millis(100),
             Duration::from_secs(30),
