@@ -14,6 +14,8 @@ use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
 
+use crate::writes::Subresources;
+
 /// Shared informers of a program: one cache and one watch for all requests of the same resource, namespaces, selectors
 /// and form. A watch ends with its last user.
 ///
@@ -47,6 +49,7 @@ pub struct Informers {
     /// The client of each cluster. The only one of informers without clusters has no name.
     clients: Arc<Mutex<BTreeMap<String, Client>>>,
     writes: WriteLog,
+    subresources: Subresources,
 }
 
 impl Informers {
@@ -123,6 +126,7 @@ impl Informers {
             factory,
             clients: Arc::default(),
             writes: WriteLog::default(),
+            subresources: Subresources::default(),
         }
     }
 
@@ -145,7 +149,12 @@ impl Informers {
     }
 
     fn put_client(&self, cluster: &str, client: Client) {
-        let client = crate::writes::recording(client, self.writes.clone(), cluster);
+        let client = crate::writes::recording(
+            client,
+            self.writes.clone(),
+            cluster,
+            Arc::clone(&self.subresources),
+        );
         let replaced = self.clients().insert(cluster.to_owned(), client);
         drop(replaced);
     }
@@ -191,8 +200,9 @@ impl Informers {
     ///
     /// Everything else is as with the client that was passed to [`new`](Self::new). Writes that another client makes
     /// are not known. The deletion of a collection is known only for objects without finalizers and grace period. The
-    /// answer to an eviction does not contain the Pod, so the client reads the Pod after it. Without the right to
-    /// `get` Pods, evictions are not known.
+    /// answer to an eviction or a binding does not contain the Pod, so the client reads the Pod after it. Without the right
+    /// to `get` Pods, they are not known. Of the requests for subresources, those for `status`, `scale`, `binding`, `eviction`,
+    /// `ephemeralcontainers`, `resize`, `finalize` and `approval` are writes; see [`writes_by`](Self::writes_by).
     ///
     /// # Panics
     /// Panics if these are informers of [several clusters](Self::of_clusters); see [`client_of`](Self::client_of).
@@ -200,6 +210,24 @@ impl Informers {
     pub fn client(&self) -> Client {
         self.client_of("")
             .expect("use `client_of` for informers of several clusters")
+    }
+
+    /// Adds a subresource through which objects are written, and whose answer is the object. Its answers are read whole
+    /// before the client returns them, so it must not be answered by a stream.
+    ///
+    /// ```
+    /// # fn example(client: kube::Client) {
+    /// let informers = informer_kube::Informers::new(client).writes_by("restart");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn writes_by(self, subresource: impl Into<String>) -> Self {
+        let subresource = subresource.into();
+        self.subresources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(subresource);
+        self
     }
 
     /// Returns the [client](Self::client) of a cluster, and `None` if the cluster has not joined. Its writes are awaited

@@ -12,7 +12,7 @@ use std::sync::{
 use futures_core::Stream;
 use tokio::sync::watch;
 
-use crate::watcher::{Event, Result};
+use crate::watcher::{Event, Result, undecodable};
 
 pub use kube_runtime::reflector::{Lookup, ObjectRef};
 
@@ -73,10 +73,26 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<W::Item>> {
         let next = self.stream.as_mut().poll_next(cx);
-        if let Poll::Ready(Some(Ok(event))) = &next {
-            self.writer.apply_watcher_event(event);
+        match &next {
+            Poll::Ready(Some(Ok(event))) => self.writer.apply_watcher_event(event),
+            // They exist, so the list does not remove them.
+            Poll::Ready(Some(Err(error))) => {
+                for key in undecodable(error) {
+                    self.writer.unseen.retain(|object| !is_key_of(&key, object));
+                }
+            }
+            Poll::Ready(None) | Poll::Pending => {}
         }
         next
+    }
+}
+
+fn is_key_of<K: Lookup>(key: &str, object: &ObjectRef<K>) -> bool {
+    match key.split_once('/') {
+        Some((namespace, name)) => {
+            object.namespace.as_deref() == Some(namespace) && object.name == name
+        }
+        None => object.namespace.is_none() && object.name == key,
     }
 }
 

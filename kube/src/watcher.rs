@@ -40,7 +40,8 @@ const AHEAD: usize = 64;
 /// - Failed requests are retried with growing delays without `default_backoff`, and a watch that ends at once is not
 ///   reopened in a loop. Each failure is still an `Err` item, after which the stream continues.
 /// - A watch that is answered with 410 leads to a list.
-/// - An object that cannot be decoded is skipped and named in an `Err` item; all others are delivered.
+/// - An object that cannot be decoded is skipped and named in an `Err` item, which for those of a list comes before
+///   [`Event::InitDone`]; all others are delivered. The store of [`reflector`](crate::reflector()) keeps the state before.
 /// - [`Config::any_semantic`] takes effect for every page size. A list after an interruption is never older than the
 ///   state before.
 /// - The driver runs in a task, which begins when the stream is first polled and ends when it is dropped.
@@ -203,6 +204,22 @@ const fn reason(code: u16) -> &'static str {
     }
 }
 
+/// Comes between the problems of two objects in one error.
+const BETWEEN: &str = "; ";
+
+/// Returns the keys of the objects that an error of [`watcher`] is about, since they cannot be decoded.
+pub(crate) fn undecodable(error: &Error) -> impl Iterator<Item = String> {
+    let text = match error {
+        Error::WatchFailed(kube_client::Error::SerdeError(error)) => error.to_string(),
+        _ => String::new(),
+    };
+    let keys = text
+        .split(BETWEEN)
+        .filter_map(|problem| problem.split(' ').next());
+    let keys: Vec<String> = keys.map(str::to_owned).collect();
+    keys.into_iter()
+}
+
 /// Requests metadata in the format that serde reads, with managedFields, as kube does. The events decode the objects.
 struct MetadataInJson;
 
@@ -235,7 +252,7 @@ impl<K: DeserializeOwned> Events<K> {
     fn object(&mut self, key: &str, change: Change, raw: &RawObject<'_>) {
         let object = match serde_json::from_slice(raw.json()) {
             Ok(object) => object,
-            Err(error) => return self.problem(format!("{key} cannot be decoded: {error}")),
+            Err(error) => return self.problem(key, &format!("cannot be decoded: {error}")),
         };
         self.pending.push_back(Ok(match change {
             Change::Deleted => Event::Delete(object),
@@ -244,8 +261,8 @@ impl<K: DeserializeOwned> Events<K> {
         }));
     }
 
-    fn problem(&mut self, problem: String) {
-        self.undecodable.push(problem);
+    fn problem(&mut self, key: &str, problem: &str) {
+        self.undecodable.push(format!("{key} {problem}"));
         if !self.listing {
             self.end_list();
         }
@@ -253,7 +270,7 @@ impl<K: DeserializeOwned> Events<K> {
 
     fn end_list(&mut self) {
         if !self.undecodable.is_empty() {
-            let problems = core::mem::take(&mut self.undecodable).join("; ");
+            let problems = core::mem::take(&mut self.undecodable).join(BETWEEN);
             let error = kube_client::Error::SerdeError(serde_json::Error::custom(problems));
             self.pending.push_back(Err(Error::WatchFailed(error)));
         }
@@ -308,13 +325,13 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
                 self.pending.push_back(Ok(Event::Init));
             }
             Frame::Object(object) => match object.problem {
-                Some(problem) => self.problem(format!("{} cannot be read: {problem}", object.key)),
+                Some(problem) => self.problem(object.key, &format!("cannot be read: {problem}")),
                 None => self.object(object.key, object.change, &object.raw),
             },
             Frame::Complete { .. } => {
                 self.listing = false;
-                self.pending.push_back(Ok(Event::InitDone));
                 self.end_list();
+                self.pending.push_back(Ok(Event::InitDone));
             }
             Frame::Report(report) => self.report(now, report),
             Frame::Bookmark { .. } | Frame::Internal | _ => {}

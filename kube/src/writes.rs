@@ -3,8 +3,8 @@
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
@@ -21,13 +21,19 @@ type Bytes = <Body as http_body::Body>::Data;
 
 /// Returns a client that sends through another one, and records the answers to writes. The cluster is empty if there is
 /// only one.
-pub(crate) fn recording(client: Client, log: WriteLog, cluster: &str) -> Client {
+pub(crate) fn recording(
+    client: Client,
+    log: WriteLog,
+    cluster: &str,
+    subresources: Subresources,
+) -> Client {
     let namespace = client.default_namespace().to_owned();
     let valid_until = *client.valid_until();
     let recorder = Recorder {
         client,
         log,
         cluster: cluster.into(),
+        subresources,
     };
     Client::new(recorder, namespace).with_valid_until(valid_until)
 }
@@ -37,6 +43,7 @@ struct Recorder {
     client: Client,
     log: WriteLog,
     cluster: Arc<str>,
+    subresources: Subresources,
 }
 
 impl Service<Request<Body>> for Recorder {
@@ -51,8 +58,9 @@ impl Service<Request<Body>> for Recorder {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, log) = (self.client.clone(), self.log.clone());
         let cluster = Arc::clone(&self.cluster);
+        let subresources = Arc::clone(&self.subresources);
         Box::pin(async move {
-            let write = Write::of(&request, cluster);
+            let write = Write::of(&request, cluster, &subresources);
             // Options of a deletion are in its body.
             let body = write.as_ref().and_then(|_| request.body().try_clone());
             let response = client.send(request).await?;
@@ -65,8 +73,8 @@ impl Service<Request<Body>> for Recorder {
             };
             let (parts, body) = response.into_parts();
             let chunks = read(body).await;
-            if write.is_eviction {
-                write.record_eviction(&client, &log, &options).await;
+            if write.hides_pod {
+                write.record_hidden(&client, &log, &options).await;
             } else {
                 write.record(&log, &options, &chunks);
             }
@@ -133,6 +141,21 @@ impl http_body::Body for Answer {
     }
 }
 
+/// The subresources through which an object is written.
+const WRITTEN: [&str; 8] = [
+    "status",
+    "scale",
+    "binding",
+    "eviction",
+    "ephemeralcontainers",
+    "resize",
+    "finalize",
+    "approval",
+];
+
+/// Further subresources that users name.
+pub(crate) type Subresources = Arc<RwLock<BTreeSet<String>>>;
+
 /// A request that writes: its path.
 struct Write {
     cluster: Arc<str>,
@@ -143,13 +166,14 @@ struct Write {
     namespace: String,
     /// `None` for a collection.
     name: Option<String>,
-    /// It is the eviction of a Pod, which deletes the Pod or marks it for deletion.
-    is_eviction: bool,
+    /// It is the eviction or the binding of a Pod, whose answer does not show the Pod.
+    hides_pod: bool,
 }
 
 impl Write {
-    /// Parses a request, unless it only reads or is a dry run.
-    fn of(request: &Request<Body>, cluster: Arc<str>) -> Option<Self> {
+    /// Parses a request, unless it only reads, is a dry run, or does not write an object: a request through the proxy of the
+    /// API server may be answered by a stream without an end.
+    fn of(request: &Request<Body>, cluster: Arc<str>, also: &Subresources) -> Option<Self> {
         let method = request.method();
         if ![Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method) {
             return None;
@@ -166,20 +190,34 @@ impl Write {
         };
         let version = segments.next()?;
         let rest: Vec<&str> = segments.collect();
-        let (namespace, plural, name) = match rest[..] {
+        let (namespace, plural, name, below) = match rest[..] {
             // Subresources of a Namespace itself.
-            ["namespaces", name, "status" | "finalize"] => ("", "namespaces", Some(name)),
-            ["namespaces", namespace, plural] => (namespace, plural, None),
-            ["namespaces", namespace, plural, name, ..] => (namespace, plural, Some(name)),
-            [plural] => ("", plural, None),
-            [plural, name, ..] => ("", plural, Some(name)),
+            ["namespaces", name, sub @ ("status" | "finalize")] => {
+                ("", "namespaces", Some(name), &[sub][..])
+            }
+            ["namespaces", namespace, plural] => (namespace, plural, None, &[][..]),
+            ["namespaces", namespace, plural, name, ref below @ ..] => {
+                (namespace, plural, Some(name), below)
+            }
+            [plural] => ("", plural, None, &[][..]),
+            [plural, name, ref below @ ..] => ("", plural, Some(name), below),
             [] => return None,
         };
-        let is_eviction =
-            group.is_empty() && matches!(rest[..], ["namespaces", _, "pods", _, "eviction"]);
+        let is_written = |name: &str| {
+            let also = also.read().unwrap_or_else(PoisonError::into_inner);
+            WRITTEN.contains(&name) || also.contains(name)
+        };
+        let hides_pod = match below {
+            [] => false,
+            [subresource] if is_written(subresource) => {
+                let hides = ["eviction", "binding"].contains(subresource);
+                hides && group.is_empty() && plural == "pods"
+            }
+            _ => return None,
+        };
         Some(Self {
             cluster,
-            is_eviction,
+            hides_pod,
             method: method.clone(),
             group: group.to_owned(),
             version: version.to_owned(),
@@ -206,10 +244,10 @@ impl Write {
         }
     }
 
-    /// Records an eviction. Its answer has neither a uid nor a version, so the Pod is read. If it no longer exists,
-    /// the caches have to lose the one that they hold. If the read fails otherwise, nothing is known of the eviction.
-    async fn record_eviction(&self, client: &Client, log: &WriteLog, eviction: &[u8]) {
-        let options = value_at(eviction, &["deleteOptions"]).unwrap_or_default();
+    /// Records an eviction or a binding. Its answer has neither a uid nor a version, so the Pod is read. If it no longer
+    /// exists, the caches have to lose the one that they hold. If the read fails otherwise, nothing is known of the write.
+    async fn record_hidden(&self, client: &Client, log: &WriteLog, sent: &[u8]) {
+        let options = value_at(sent, &["deleteOptions"]).unwrap_or_default();
         let (Some(name), false) = (&self.name, has_items(options, "dryRun")) else {
             return;
         };

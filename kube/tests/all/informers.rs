@@ -1,5 +1,7 @@
 //! Shared informers, and a client whose writes they know.
 
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
@@ -444,4 +446,100 @@ async fn evictions_are_writes() {
         let version = pods.resource_version().parse::<u64>().unwrap();
         assert_eq!(version, mock.with(|server| server.version()));
     }
+}
+
+/// A client whose server binds Pods, scales by a subresource of its own, and answers requests through its proxy by streams
+/// without an end.
+fn client_with_subresources(mock: &Server) -> Client {
+    let inner = client(mock);
+    let mock = mock.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (inner, mock) = (inner.clone(), mock.clone());
+        async move {
+            let path = request.uri().path().to_owned();
+            let whole = |body: Value| Reply::Whole(Body::from(body.to_string().into_bytes()));
+            let answer = |body| Ok(Response::builder().status(201).body(body).unwrap());
+            let change = |field: &str| {
+                let mut pod = mock
+                    .with(|server| server.get("pods", "prod", "web"))
+                    .unwrap();
+                pod["spec"][field] = "n1".into();
+                mock.update("pods", pod).unwrap();
+                mock.with(|server| server.get("pods", "prod", "web"))
+                    .unwrap()
+            };
+            if path.ends_with("/binding") {
+                change("nodeName");
+                answer(whole(
+                    json!({ "kind": "Status", "metadata": {}, "status": "Success" }),
+                ))
+            } else if path.ends_with("/restart") {
+                answer(whole(change("hostname")))
+            } else if path.contains("/proxy/") {
+                answer(Reply::Endless)
+            } else {
+                let response = inner.send(request).await?;
+                Ok::<_, kube::Error>(response.map(Reply::Whole))
+            }
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// The body of an answer. That of a stream begins and never ends.
+enum Reply {
+    Whole(Body),
+    Endless,
+}
+
+impl http_body::Body for Reply {
+    type Data = <Body as http_body::Body>::Data;
+    type Error = kube::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, kube::Error>>> {
+        match &mut *self {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx),
+            Self::Endless => Poll::Pending,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn subresources_write_their_object_or_pass() {
+    let mock = server();
+    let pod = json!({ "metadata": { "name": "web", "namespace": "prod" } });
+    mock.create("pods", pod).unwrap();
+    let slow = Fault::nothing().bandwidth(2000).on_path("/api/v1/pods");
+    mock.with(|server| server.inject(slow.always()));
+    let informers = Informers::new(client_with_subresources(&mock)).writes_by("restart");
+    let pods = informers.all::<Pod>().get();
+    pods.synced().await.unwrap();
+    let (lister, client) = (pods.lister(), informers.client());
+    let shown = || {
+        let spec = lister.get("prod", "web").unwrap().get().spec.clone();
+        let spec = spec.unwrap_or_default();
+        (spec.node_name.is_some(), spec.hostname.is_some())
+    };
+    let post = |path: &str| {
+        let target = format!("/api/v1/namespaces/prod/{path}");
+        client.send(Request::post(target).body(Body::empty()).unwrap())
+    };
+    post("pods/web/binding").await.unwrap();
+    assert_eq!(shown(), (false, false), "the event has not arrived");
+    informers.sees_own_writes().await.unwrap();
+    assert_eq!(shown(), (true, false));
+    post("pods/web/restart").await.unwrap();
+    assert_eq!(shown(), (true, false));
+    informers.sees_own_writes().await.unwrap();
+    assert_eq!(shown(), (true, true));
+
+    for path in ["services/x/proxy/events", "pods/web/proxy/a/status"] {
+        let answer = timeout(Duration::from_secs(5), post(path)).await;
+        assert_eq!(answer.unwrap().unwrap().status(), 201, "{path}");
+    }
+    let seen = timeout(Duration::from_secs(5), informers.sees_own_writes()).await;
+    seen.unwrap().unwrap();
 }

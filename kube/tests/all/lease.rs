@@ -2,11 +2,14 @@
 
 use core::time::Duration;
 
+use http::{Request, Response};
 use informer_kube::KubeLease;
 use informer_mock::json;
 use informer_tokio::election::{
     Election, Leadership, LeaseClient as _, LeaseRecord, MembersClient as _, Replica,
 };
+use kube::Client;
+use kube::client::Body;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -55,11 +58,19 @@ async fn a_replica_leads_until_it_is_gone_and_then_the_next_does() {
 /// As in a namespace that does not exist, a read finds nothing, and the creation is answered with 404.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_created_is_an_error() {
-    let mock = server();
-    let mut lease = KubeLease::new(client(&mock), "typo", "web");
+    let service = tower::service_fn(|_: Request<Body>| {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "reason": "NotFound", "message": "namespaces \"typo\" not found", "code": 404,
+        });
+        let answer = Response::builder().status(404);
+        let body = Body::from(status.to_string().into_bytes());
+        core::future::ready(Ok::<_, kube::Error>(answer.body(body).unwrap()))
+    });
+    let mut lease = KubeLease::new(Client::new(service, "default"), "typo", "web");
     assert!(lease.read().await.unwrap().is_none());
     let error = lease.create(&LeaseRecord::default()).await.unwrap_err();
-    assert!(matches!(error, kube_client::Error::Api(status) if status.code == 404));
+    assert!(matches!(error, kube::Error::Api(status) if status.code == 404));
 }
 
 /// Somebody else's annotation survives a renewal, and their write in between is a conflict, not an overwrite.

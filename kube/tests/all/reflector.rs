@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::StreamExt as _;
 use informer_kube::reflector::{ObjectRef, Store, Writer, store};
 use informer_kube::{Controller, reflector, watcher};
-use informer_mock::json;
+use informer_mock::{Fault, Verb, json};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::runtime::controller::Action;
@@ -217,4 +217,36 @@ async fn kubes_controller_watches_a_resource_of_discovery() {
     mock.create("secrets", object("a")).unwrap();
     assert_eq!(run().await.unwrap().unwrap().unwrap().0.name, "a");
     assert!(run().await.is_none());
+}
+
+/// It exists in a state that cannot be decoded, so its last known state stays.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_survives_a_relist() {
+    let mock = server();
+    let object = |name: &str| json!({ "metadata": { "name": name, "namespace": "prod" } });
+    for name in ["a", "bad", "gone"] {
+        mock.create("configmaps", object(name)).unwrap();
+    }
+    let (store, writer) = store::<ConfigMap>();
+    let maps = Api::<ConfigMap>::all(client(&mock));
+    let stream = reflector(writer, watcher(maps, watcher::Config::default()));
+    let _reading = tokio::spawn(stream.for_each(async |_| {}));
+    store.wait_until_ready().await.unwrap();
+    assert_eq!(names(&store), ["a", "bad", "gone"]);
+    // A relist shows what happened while the watch was broken.
+    mock.with(|server| {
+        server.inject(Fault::expired().on(Verb::Watch));
+        server.cut_watches();
+    });
+    mock.delete("configmaps", "prod", "gone").unwrap();
+    let mut bad = object("bad");
+    bad["immutable"] = 7.into();
+    mock.update("configmaps", bad).unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert!(mock.log().lists().count() > 1);
+    assert_eq!(names(&store), ["a", "bad"]);
+    mock.update("configmaps", object("bad")).unwrap();
+    mock.delete("configmaps", "prod", "bad").unwrap();
+    settle().await;
+    assert_eq!(names(&store), ["a"]);
 }
