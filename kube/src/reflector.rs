@@ -12,9 +12,16 @@ use std::sync::{
 use futures_core::Stream;
 use tokio::sync::watch;
 
+use kube_core::{ResourceExt, Selector, SelectorExt as _};
+
 use crate::watcher::{Event, Result, undecodable};
 
-pub use kube_runtime::reflector::{Lookup, ObjectRef};
+pub use kube_runtime::reflector::{Lookup, ObjectRef, ObjectRefExtra};
+
+/// The store and its writer, at the path that they have in kube.
+pub mod store {
+    pub use super::{Applied, Store, Writer, WriterDropped, store};
+}
 
 /// Writes the events of a stream to a store and passes them on, like `kube_runtime::reflector`.
 ///
@@ -52,7 +59,7 @@ pub fn store<K>() -> (Store<K>, Writer<K>)
 where
     K: Lookup<DynamicType: Eq + Hash + Clone + Default> + Clone + 'static,
 {
-    let writer = Writer::new(K::DynamicType::default());
+    let writer = Writer::default();
     (writer.as_reader(), writer)
 }
 
@@ -173,6 +180,15 @@ impl<K: Lookup<DynamicType: Eq + Hash + Clone> + Clone> Store<K> {
             .filter(|object| predicate(object))
             .cloned()
             .collect()
+    }
+
+    /// Returns the objects whose labels match.
+    #[must_use]
+    pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<K>>
+    where
+        K: ResourceExt,
+    {
+        self.state_filter(|object| selector.matches(object.labels()))
     }
 
     /// Returns an object that matches.
@@ -309,6 +325,12 @@ impl<K: Lookup<DynamicType: Eq + Hash + Clone> + Clone> Writer<K> {
             }
         });
         state.objects.remove(key);
+    }
+}
+
+impl<K: Lookup<DynamicType: Default + Eq + Hash + Clone> + Clone> Default for Writer<K> {
+    fn default() -> Self {
+        Self::new(K::DynamicType::default())
     }
 }
 

@@ -16,6 +16,7 @@ use informer_core::drive::{Activity, Command};
 use informer_core::reflector::{Change, Initial};
 use informer_core::report::{Level, Phase, Problem};
 use informer_core::resource::OwnedResource;
+use informer_core::wire::ErrorClass;
 use informer_core::{
     Decode, Frame, Heap, Instant, RawObject, Reflector, ReflectorConfig, Report, Resource,
     ResourceVersion, Sink, drive,
@@ -79,6 +80,53 @@ where
     K: kube_core::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     Watch::new(api, config, true)
+}
+
+/// Watches one object by its name, like [`kube_runtime::watcher::watch_object`]: `None` if it does not exist or is deleted.
+/// See [`watcher`](fn@watcher).
+pub fn watch_object<K>(
+    api: Api<K>,
+    name: &str,
+) -> impl Stream<Item = Result<Option<K>>> + Send + use<K>
+where
+    K: kube_core::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    OneObject {
+        events: Watch::new(api, config, K::metadata_api()),
+        seen: false,
+    }
+}
+
+struct OneObject<K> {
+    events: Watch<K>,
+    /// Whether the current list has shown it.
+    seen: bool,
+}
+
+impl<K: DeserializeOwned + Send + 'static> Stream for OneObject<K> {
+    type Item = Result<Option<K>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let event = ready!(Pin::new(&mut self.events).poll_next(cx));
+            let item = match event {
+                None => None,
+                Some(Err(error)) => Some(Err(error)),
+                Some(Ok(Event::Init)) => {
+                    self.seen = false;
+                    continue;
+                }
+                Some(Ok(Event::InitApply(object) | Event::Apply(object))) => {
+                    self.seen = true;
+                    Some(Ok(Some(object)))
+                }
+                Some(Ok(Event::InitDone)) if self.seen => continue,
+                Some(Ok(Event::InitDone | Event::Delete(_))) => Some(Ok(None)),
+            };
+            return Poll::Ready(item);
+        }
+    }
 }
 
 type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -346,8 +394,16 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
         } else {
             report
         };
+        // The engine expects these answers, but kube passes on each of them.
+        let is_answer = matches!(
+            report.problem,
+            Problem::Answer {
+                class: ErrorClass::Expired | ErrorClass::TooManyRequests,
+                ..
+            }
+        );
         // A reader that does not read gets no more than this, and then what comes next.
-        if report.level < Level::Warn || self.pending.len() >= AHEAD {
+        if (report.level < Level::Warn && !is_answer) || self.pending.len() >= AHEAD {
             tracing::debug!("{report}");
             return;
         }

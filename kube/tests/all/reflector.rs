@@ -250,3 +250,24 @@ async fn an_object_that_cannot_be_decoded_survives_a_relist() {
     settle().await;
     assert_eq!(names(&store), ["a"]);
 }
+
+/// The names and paths that kube has.
+#[test]
+fn a_changed_import_is_enough() {
+    use informer_kube::reflector::{ObjectRefExtra, store::Writer as AtKubesPath};
+    use kube::core::{Expression, Selector};
+
+    let mut writer = AtKubesPath::<ConfigMap>::default();
+    let store = writer.as_reader();
+    for (name, app) in [("a", "web"), ("b", "db")] {
+        let mut object = map(name, 1);
+        object.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+        writer.apply_watcher_event(&Event::Apply(object));
+    }
+    let selector: Selector = Expression::Equal("app".into(), "web".into()).into();
+    let selected = store.state_filter_selector(&selector);
+    let selected: Vec<String> = selected.iter().map(|object| object.name_any()).collect();
+    assert_eq!(selected, ["a"]);
+    let extra: ObjectRefExtra = ObjectRef::from_obj(&map("a", 7)).extra;
+    assert_eq!(extra.resource_version.as_deref(), Some("7"));
+}

@@ -336,3 +336,55 @@ async fn dropping_the_stream_ends_its_requests() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(mock.log().iter().count(), requests);
 }
+
+/// The engine expects to be told to wait and to list again. kube passes these answers on, and so does this watcher.
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_expected_are_still_errors() {
+    let mock = server();
+    mock.create("pods", pod("a")).unwrap();
+    mock.with(|server| server.inject(Fault::overloaded(Some(60)).on(Verb::List).always()));
+    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let seen = during(Duration::from_secs(3600), &mut events).await;
+    let refused = seen.iter().filter(|event| event.contains("429")).count();
+    assert!((20..200).contains(&refused), "{seen:?}");
+    mock.with(FakeServer::clear_faults);
+    let seen = next(&mut events, 3).await;
+    assert_eq!(seen, ["init", "++a", "done"]);
+
+    // As events of a watch.
+    for (code, reason) in [(410, "Expired"), (429, "TooManyRequests")] {
+        let status = json!({ "kind": "Status", "apiVersion": "v1", "code": code, "message": "no" });
+        let event = format!("{}\n", json!({ "type": "ERROR", "object": status }));
+        mock.with(|server| {
+            server.inject(Fault::nothing().inject_before(0, &event).on(Verb::Watch));
+            server.cut_watches();
+        });
+        mock.apply("pods", pod("a")).unwrap();
+        let seen = during(Duration::from_secs(120), &mut events).await;
+        let error = format!("! error returned by apiserver during watch: no: {reason}");
+        let errors = seen.iter().filter(|event| **event == error);
+        assert_eq!(errors.count(), 1, "{seen:?}");
+        assert_eq!(seen.contains(&"init".to_owned()), code == 410, "{seen:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_is_watched_by_its_name() {
+    let mock = server();
+    let watched = informer_kube::watcher::watch_object(pods(&mock), "a");
+    let name = |object: Result<Option<Pod>>| Some(object.ok()?.map(|pod| pod.name_any()));
+    let mut watched = pin!(watched.filter_map(|object| core::future::ready(name(object))));
+    assert_eq!(watched.next().await, Some(None), "it does not exist");
+    mock.create("pods", pod("b")).unwrap();
+    mock.create("pods", pod("a")).unwrap();
+    assert_eq!(watched.next().await, Some(Some("a".to_owned())));
+    // It goes while nobody watches.
+    mock.with(|server| {
+        server.inject(Fault::expired().on(Verb::Watch));
+        server.cut_watches();
+    });
+    mock.delete("pods", "prod", "a").unwrap();
+    let gone = watched.filter_map(|object| core::future::ready(object.is_none().then_some(())));
+    let gone = timeout(Duration::from_secs(60), pin!(gone).next()).await;
+    assert_eq!(gone.unwrap(), Some(()));
+}
