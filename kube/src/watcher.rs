@@ -16,7 +16,6 @@ use informer_core::drive::{Activity, Command};
 use informer_core::reflector::{Change, Initial};
 use informer_core::report::{Level, Phase, Problem};
 use informer_core::resource::OwnedResource;
-use informer_core::wire::ErrorClass;
 use informer_core::{
     Decode, Frame, Heap, Instant, RawObject, Reflector, ReflectorConfig, Report, Resource,
     ResourceVersion, Sink, drive,
@@ -235,7 +234,21 @@ fn target(path: &str, config: &Config) -> OwnedResource {
         .into()
 }
 
-/// Returns the reason that the API server gives with a code. `Status::is_forbidden` and the like compare it alone.
+/// Returns the `Status` of an answer. As with a `kube::Client`, another body becomes the message of one.
+fn status(report: &Report<'_>, code: u16) -> Box<Status> {
+    let parsed = serde_json::from_slice::<Status>(report.answer);
+    let status = parsed.unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(report.answer);
+        let reason = match text.trim() {
+            "" => reason(code),
+            _ => "Failed to parse error data",
+        };
+        Status::failure(text.trim(), reason).with_code(code)
+    });
+    status.boxed()
+}
+
+/// Returns the reason that the API server gives with a code, for an answer without a body. `Status::is_forbidden` and the like compare it alone.
 const fn reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",
@@ -339,16 +352,12 @@ impl<K: DeserializeOwned> Events<K> {
 
     fn error(&self, report: &Report<'_>) -> Error {
         let is_open = matches!(self.activity, Activity::Watching | Activity::Streaming);
-        let error = if let Problem::Answer {
-            status, message, ..
-        } = report.problem
-        {
-            let text = message.to_string();
-            let status = Status::failure(&text, reason(status)).with_code(status);
+        let error = if let Problem::Answer { status: code, .. } = report.problem {
+            let status = status(report, code);
             if is_open {
-                return Error::WatchError(status.boxed());
+                return Error::WatchError(status);
             }
-            kube_client::Error::Api(status.boxed())
+            kube_client::Error::Api(status)
         } else if matches!(report.problem, Problem::NoVersion) {
             return Error::NoResourceVersion;
         } else {
@@ -394,14 +403,9 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
         } else {
             report
         };
-        // The engine expects these answers, but kube passes on each of them.
-        let is_answer = matches!(
-            report.problem,
-            Problem::Answer {
-                class: ErrorClass::Expired | ErrorClass::TooManyRequests,
-                ..
-            }
-        );
+        // The engine expects answers such as 429 and repeats the request, but kube passes on each of them.
+        let is_answer =
+            report.level >= Level::Info && matches!(report.problem, Problem::Answer { .. });
         // A reader that does not read gets no more than this, and then what comes next.
         if (report.level < Level::Warn && !is_answer) || self.pending.len() >= AHEAD {
             tracing::debug!("{report}");

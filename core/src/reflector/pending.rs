@@ -52,6 +52,10 @@ impl Stored {
             retry_in,
             level,
             detail: "",
+            answer: match problem {
+                StoredProblem::Answer { .. } => error.as_slice(),
+                _ => &[],
+            },
         }
     }
 }

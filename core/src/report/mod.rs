@@ -31,6 +31,9 @@ pub struct Report<'a> {
     pub level: Level,
     /// The transport's description of its failure; empty if there is none.
     pub detail: &'a str,
+    /// For [`Problem::Answer`], the begin of the response's body, or the object of the event, as received: usually a
+    /// `Status`. Otherwise it is empty.
+    pub answer: &'a [u8],
 }
 
 /// The phase of the engine in which a problem happened.
@@ -105,6 +108,7 @@ impl<'a> Report<'a> {
             retry_in: None,
             level,
             detail: "",
+            answer: &[],
         }
     }
 

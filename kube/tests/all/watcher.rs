@@ -353,7 +353,7 @@ async fn answers_that_are_expected_are_still_errors() {
 
     // As events of a watch.
     for (code, reason) in [(410, "Expired"), (429, "TooManyRequests")] {
-        let status = json!({ "kind": "Status", "apiVersion": "v1", "code": code, "message": "no" });
+        let status = json!({ "kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": "no" });
         let event = format!("{}\n", json!({ "type": "ERROR", "object": status }));
         mock.with(|server| {
             server.inject(Fault::nothing().inject_before(0, &event).on(Verb::Watch));
@@ -366,6 +366,58 @@ async fn answers_that_are_expected_are_still_errors() {
         assert_eq!(errors.count(), 1, "{seen:?}");
         assert_eq!(seen.contains(&"init".to_owned()), code == 410, "{seen:?}");
     }
+}
+
+/// The Status of the server, with everything that it contains.
+#[tokio::test(start_paused = true)]
+async fn an_error_has_the_status_of_the_server() {
+    let details = json!({ "kind": "pods", "retryAfterSeconds": 7, "causes": [{ "reason": "R", "message": "m", "field": "f" }] });
+    let status = |code: u16, reason: &str| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "no", "reason": reason, "details": details.clone(), "code": code,
+        })
+    };
+    for (code, reason) in [
+        (405, "MethodNotAllowed"),
+        (406, "NotAcceptable"),
+        (409, "Conflict"),
+        (415, "UnsupportedMediaType"),
+        (500, "ServerTimeout"),
+    ] {
+        let mock = server();
+        let body = status(code, reason);
+        mock.with(|server| server.inject(Fault::status(code, &body.to_string()).always()));
+        let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+        let error = loop {
+            let event = timeout(Duration::from_secs(60), events.next()).await;
+            if let Err(error) = event.unwrap().unwrap() {
+                break error;
+            }
+        };
+        let Error::InitialListFailed(kube::Error::Api(shown)) = error else {
+            panic!("{code}: {error:?}");
+        };
+        assert_eq!(*shown, serde_json::from_value(body).unwrap());
+    }
+    // What is no Status is its message, as with a client.
+    let mock = server();
+    mock.with(|server| server.inject(Fault::status(502, " <html>bad gateway</html>\n").always()));
+    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let shown = loop {
+        match events.next().await.unwrap() {
+            Err(Error::InitialListFailed(kube::Error::Api(status))) => break status,
+            other => assert!(other.is_ok(), "{other:?}"),
+        }
+    };
+    assert_eq!(
+        (shown.code, &*shown.message, &*shown.reason),
+        (
+            502,
+            "<html>bad gateway</html>",
+            "Failed to parse error data"
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
