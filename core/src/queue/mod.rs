@@ -156,6 +156,11 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         }
     }
 
+    /// Returns the rate limit, which may be replaced.
+    pub const fn limit_mut(&mut self) -> &mut L {
+        &mut self.limit
+    }
+
     /// Adds a key with priority 0. After a shutdown it is ignored.
     pub fn add(&mut self, now: Instant, key: K) {
         self.add_with_priority(now, key, 0);

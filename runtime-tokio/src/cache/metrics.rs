@@ -149,7 +149,13 @@ impl Figures {
     }
 
     /// Records calls to a handler, and the number of its pending notifications.
-    pub(crate) fn handled(&self, handler: &str, calls: u64, panics: u64, pending: usize) {
+    pub(crate) fn handled(
+        &self,
+        handler: &str,
+        calls: u64,
+        panics: u64,
+        pending: impl FnOnce() -> usize,
+    ) {
         let labels = [
             ("informer", self.name.to_string()),
             ("handler", handler.to_owned()),
@@ -159,7 +165,7 @@ impl Figures {
             metrics::counter!("informer_handler_panics_total", &labels).increment(panics);
         }
         #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-        metrics::gauge!("informer_handler_pending", &labels).set(pending as f64);
+        metrics::gauge!("informer_handler_pending", &labels).set(pending() as f64);
     }
 }
 
@@ -195,6 +201,12 @@ impl Figures {
 
     pub(crate) const fn report(&self, _class: &'static str) {}
 
-    pub(crate) const fn handled(&self, _handler: &str, _calls: u64, _panics: u64, _pending: usize) {
+    pub(crate) fn handled(
+        &self,
+        _handler: &str,
+        _calls: u64,
+        _panics: u64,
+        _pending: impl FnOnce() -> usize,
+    ) {
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informer_core::json::{as_str, value_at};
 use informer_core::object::ExpectedState;
 use informer_core::selector::{FieldSelector, LabelSelector, Labels};
-use informer_core::{Resource, resource::ShardBy};
+use informer_core::{Resource, ResourceVersion, resource::ShardBy};
 
 use super::entry::Key;
 use super::shared::Inner;
@@ -112,29 +112,42 @@ impl<V> Inner<V> {
 
     /// Waits until the cache shows a write.
     pub(crate) async fn wait_for_write(&self, key: &str, expected: &Expected) -> Result<(), Ended> {
-        self.wait_while(|| !self.is_shown(key, expected)).await
+        self.wait_while(key, || !self.is_shown(key, expected)).await
     }
 
     /// Waits until the cache shows a write, as long as a source of it [is usable](Self::has_no_list).
     pub(crate) async fn await_write(&self, key: &str, expected: &Expected) -> Result<(), Ended> {
-        self.wait_while(|| !self.is_shown(key, expected) && !self.has_no_list(key))
-            .await
+        self.wait_while(key, || {
+            !self.is_shown(key, expected) && !self.has_no_list(key)
+        })
+        .await
     }
 
-    async fn wait_while(&self, is_missing: impl Fn() -> bool) -> Result<(), Ended> {
+    /// Waits as long as something is missing. It looks again when a source of the key has reached another version, or when
+    /// the state of any source has changed, so that the events of other clusters cost little.
+    async fn wait_while(&self, key: &str, is_missing: impl Fn() -> bool) -> Result<(), Ended> {
         let mut reached = self.reached.subscribe();
         let mut status = self.status.subscribe();
         loop {
             reached.mark_unchanged();
             status.mark_unchanged();
+            let own = self.each_source(|id, source| source.has(key).then(|| id.index()));
+            let own: Vec<usize> = own.into_iter().flatten().collect();
+            let versions = |reached: &[ResourceVersion<Key>]| -> Vec<Option<ResourceVersion<Key>>> {
+                own.iter().map(|id| reached.get(*id).cloned()).collect()
+            };
+            let before = versions(&reached.borrow());
             if !is_missing() {
                 return Ok(());
             }
             if status.borrow().closed {
                 return Err(Ended);
             }
+            let mut moves = reached.clone();
             tokio::select! {
-                changed = reached.changed() => changed.map_err(|_| Ended)?,
+                moved = moves.wait_for(|reached| versions(reached) != before) => {
+                    moved.map_err(|_| Ended)?;
+                }
                 changed = status.changed() => changed.map_err(|_| Ended)?,
             }
         }

@@ -266,8 +266,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// controller.limit(informer_core::queue::Exponential::new(Duration::from_secs(1), Duration::from_secs(60)));
     /// # }
     /// ```
-    pub fn limit(mut self, limit: impl RateLimit<Key> + Send + 'static) -> Self {
-        self.queue = WorkQueue::with_limit(limit);
+    pub fn limit(self, limit: impl RateLimit<Key> + Send + 'static) -> Self {
+        self.queue.set_limit(limit);
         self
     }
 

@@ -94,6 +94,13 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
         ))
     }
 
+    /// Replaces the rate limit, in all clones. Failures that the former one has counted are forgotten.
+    pub(crate) fn set_limit(&self, limit: impl RateLimit<K> + Send + 'static) {
+        let mut limit = Limit(Box::new(limit));
+        // The former one is dropped outside of the lock.
+        core::mem::swap(self.lock().queue.limit_mut(), &mut limit);
+    }
+
     /// Creates a queue with a custom rate limit.
     #[must_use]
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {

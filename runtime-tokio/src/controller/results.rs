@@ -1,5 +1,8 @@
 //! The results of runs as a stream.
 
+use core::error::Error;
+use std::sync::Arc;
+
 use futures_util::stream::{Stream, unfold};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -15,8 +18,9 @@ const WAITING: usize = 1024;
 pub struct Reconciled {
     /// The key.
     pub key: Key,
-    /// The next step, or the text of the [`Failure`](super::Failure): an error, a panic, or that the run was cut.
-    pub result: Result<Next, String>,
+    /// The next step, or the error that the run returned. After a panic, and if the run was cut, it is one with the text of the
+    /// [`Failure`](super::Failure).
+    pub result: Result<Next, Arc<dyn Error + Send + Sync>>,
     /// The number of results before this one that were discarded because the reader lagged.
     pub missed: u64,
 }
@@ -42,7 +46,11 @@ impl Results {
         })
     }
 
-    pub(super) fn send(&self, key: &Key, result: impl FnOnce() -> Result<Next, String>) {
+    pub(super) fn send(
+        &self,
+        key: &Key,
+        result: impl FnOnce() -> Result<Next, Arc<dyn Error + Send + Sync>>,
+    ) {
         if let Some(sender) = &self.0 {
             // An error means that no reader is left.
             let _ = sender.send(Reconciled {

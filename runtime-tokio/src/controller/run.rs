@@ -1,6 +1,6 @@
 //! The main loop of a controller.
 
-use core::fmt;
+use core::error::Error;
 use core::panic::AssertUnwindSafe;
 use core::pin::pin;
 use core::time::Duration;
@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::panic::catch_unwind;
 use std::sync::{Arc, PoisonError};
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use informer_core::{Form, report::OneLine};
@@ -46,8 +47,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// requeued after the delay of the [rate limit](Self::limit). Dropping the returned future stops everything at
     /// once.
     ///
-    /// The error is any type that implements `Display`. A closure from which it cannot be inferred ends with
-    /// `Ok::<_, Error>(..)`, as below.
+    /// The error is any type that implements [`Error`], or one that becomes a `Box` of it, such as a text or `anyhow::Error`. A
+    /// closure from which it cannot be inferred ends with `Ok::<_, Error>(..)`, as below.
     ///
     /// # Errors
     /// Fails if an informer ends before it is synced, or receives nothing [for too long](Self::sync_within) before it is
@@ -70,7 +71,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         C: Fn(Task<F>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<A, ReconcileError>> + Send + 'static,
         A: Into<Next>,
-        ReconcileError: fmt::Display,
+        ReconcileError: Into<Box<dyn Error + Send + Sync>>,
     {
         self.run_with(reconcile, |_| Retry::Limited).await
     }
@@ -106,7 +107,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         C: Fn(Task<F>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<A, ReconcileError>> + Send + 'static,
         A: Into<Next>,
-        ReconcileError: fmt::Display,
+        ReconcileError: Into<Box<dyn Error + Send + Sync>>,
         B: Fn(&ReconcileError) -> Retry + Send + Sync + 'static,
     {
         let figures = Arc::new(Figures::new(&self.name));
@@ -138,7 +139,11 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             async move {
                 match running.await {
                     Ok(next) => Ok(next.into()),
-                    Err(error) => Err((error.to_string(), retry(&error))),
+                    Err(error) => {
+                        let retry = retry(&error);
+                        let error: Box<dyn Error + Send + Sync> = error.into();
+                        Err((error.into(), retry))
+                    }
                 }
             }
         });
@@ -149,6 +154,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             queue: self.queue,
             keep: self.keep,
             held: Held::new(&registered.0),
+            left: 0,
             reconcile,
             workers: self.workers,
             rechecks: self.rechecks.subscribe(),
@@ -217,11 +223,23 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     fn follow_streams(&mut self, helpers: &mut JoinSet<()>) {
         for mut keys in self.streams.drain(..) {
             let (queue, keep) = (self.queue.clone(), self.keep.clone());
+            let (name, counts) = (self.name.clone(), Arc::clone(&self.counts));
             helpers.spawn(async move {
-                while let Some(key) = keys.next().await {
-                    if keep.lets_in(&key) {
-                        queue.add(key);
+                let adding = async {
+                    while let Some(key) = keys.next().await {
+                        if keep.lets_in(&key) {
+                            queue.add(key);
+                        }
                     }
+                };
+                if let Err(panic) = AssertUnwindSafe(adding).catch_unwind().await {
+                    counts.panicked.fetch_add(1, ORDER);
+                    let message = crate::cache::panics::message(&*panic);
+                    tracing::error!(
+                        controller = name,
+                        "a stream of `reconcile_on` panicked, so its keys are no longer reconciled: {}",
+                        OneLine(message)
+                    );
                 }
             });
         }
@@ -304,8 +322,8 @@ impl Drop for Drivers {
     }
 }
 
-/// The result of a run: what comes next, or the text of the error and the time of the next attempt.
-type Ran = Result<Next, (String, Retry)>;
+/// The result of a run: what comes next, or the error and the time of the next attempt.
+type Ran = Result<Next, (Arc<dyn Error + Send + Sync>, Retry)>;
 
 /// One run of the reconcile function.
 struct Run {
@@ -325,6 +343,8 @@ struct Engine<F: Form, C> {
     queue: WorkQueue<Key>,
     keep: Only,
     held: Held,
+    /// The keys that should come again after a stop was requested.
+    left: usize,
     reconcile: Arc<C>,
     workers: usize,
     rechecks: watch::Receiver<u64>,
@@ -448,6 +468,7 @@ where
                 self.queue.forget(key);
                 self.results.send(key, || Ok(next));
                 if let Some(after) = next.after {
+                    self.comes_again();
                     let priority = next.priority.unwrap_or_else(|| work.priority());
                     self.queue
                         .add_after_with_priority(key.clone(), after, priority);
@@ -455,8 +476,11 @@ where
             }
             Ok(Err((error, retry))) => {
                 self.counts.failed.fetch_add(1, ORDER);
-                self.failed(key, &Failure::Failed(&error));
+                self.failed(key, &Failure::Failed(&*error));
                 self.results.send(key, || Err(error));
+                if retry != Retry::Never {
+                    self.comes_again();
+                }
                 match retry {
                     Retry::Limited => self.queue.add_rate_limited(key.clone()),
                     Retry::After(delay) => {
@@ -472,12 +496,12 @@ where
                     let message = crate::cache::panics::message(&*panic);
                     self.panicked(key, message);
                     let failure = Failure::Panicked(message);
-                    self.results.send(key, || Err(failure.to_string()));
+                    self.results.send(key, || Err(failure.to_error()));
                 }
                 Err(_) => {
                     self.counts.cut.fetch_add(1, ORDER);
                     self.failed(key, &Failure::Cut);
-                    self.results.send(key, || Err(Failure::Cut.to_string()));
+                    self.results.send(key, || Err(Failure::Cut.to_error()));
                     // If the key comes back, its rate limit starts from zero.
                     self.queue.forget(key);
                 }
@@ -515,7 +539,13 @@ where
         }));
     }
 
-    fn panicked(&self, key: &Key, message: &str) {
+    /// Counts a key that should come again, although the queue takes no keys any more.
+    fn comes_again(&mut self) {
+        self.left += usize::from(self.queue.is_shutting_down());
+    }
+
+    fn panicked(&mut self, key: &Key, message: &str) {
+        self.comes_again();
         self.counts.panicked.fetch_add(1, ORDER);
         self.failed(key, &Failure::Panicked(message));
         self.queue.add_rate_limited(key.clone());
@@ -577,6 +607,7 @@ where
             stopped.cut += usize::from(ended.as_ref().is_err_and(JoinError::is_cancelled));
             self.ended(ended);
         }
+        stopped.delayed += self.left;
         self.counts.running.store(0, ORDER);
         self.counts.settling.store(0, ORDER);
         self.show();

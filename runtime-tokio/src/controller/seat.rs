@@ -1,10 +1,13 @@
 //! The part of a controller of which several replicas run.
 
+use core::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use informer_core::report::OneLine;
 use tokio::task::JoinSet;
 
-use super::handle::{ControllerHandle, Stop};
+use super::handle::{ControllerHandle, ORDER, Stop};
 use super::only::Refused;
 use crate::cache::entry::Key;
 use crate::driver::Job;
@@ -37,7 +40,18 @@ impl Part {
         helpers: &mut JoinSet<()>,
     ) -> Arc<ResignOnDrop> {
         // It outlives the controller, in order to release the Lease. It ends then.
-        tokio::spawn(self.work);
+        let (name, counts) = (Arc::clone(&controller.name), Arc::clone(&controller.counts));
+        tokio::spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(self.work).catch_unwind().await {
+                counts.panicked.fetch_add(1, ORDER);
+                let message = crate::cache::panics::message(&*panic);
+                tracing::error!(
+                    controller = &*name,
+                    "the client of the election panicked, so the controller stops: {}",
+                    OneLine(message)
+                );
+            }
+        });
         let seat = self.seat.clone();
         helpers.spawn(async move {
             seat.follow(&controller, &refused).await;

@@ -1,5 +1,6 @@
 //! Arguments and results of reconcile functions.
 
+use core::error::Error;
 use core::fmt;
 use core::ops::Deref;
 use core::pin::Pin;
@@ -214,8 +215,9 @@ pub enum Retry {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Failure<'a> {
-    /// The reconcile function returned this error. The key is retried, unless [`Retry`] decides otherwise.
-    Failed(&'a str),
+    /// The reconcile function returned this error. The key is retried, unless [`Retry`] decides otherwise. It is displayed
+    /// with its [sources](Error::source).
+    Failed(&'a (dyn Error + Send + Sync + 'static)),
     /// The reconcile function or the predicate of [`only`](super::Controller::only) panicked with this message. The key
     /// is retried.
     Panicked(&'a str),
@@ -234,10 +236,30 @@ pub enum Failure<'a> {
     Cut,
 }
 
+impl Failure<'_> {
+    /// Returns an error with this text.
+    pub(super) fn to_error(self) -> Arc<dyn Error + Send + Sync> {
+        let error: Box<dyn Error + Send + Sync> = self.to_string().into();
+        error.into()
+    }
+}
+
 impl fmt::Display for Failure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(error) => f.write_str(error),
+            Self::Failed(error) => {
+                let mut text = error.to_string();
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    let cause_text = cause.to_string();
+                    // Many errors name their source themselves.
+                    if !text.contains(&cause_text) {
+                        text = format!("{text}: {cause_text}");
+                    }
+                    source = cause.source();
+                }
+                f.write_str(&text)
+            }
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::WriteNotSeen {
                 informer,

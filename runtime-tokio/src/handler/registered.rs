@@ -281,7 +281,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
     async fn run(mut self, mut handler: impl Call<F>) {
         let mut turns = (0..TURNS).rev().cycle();
         while self.take().await {
-            let mut batch = Batch::new(&self.inner, &self.listener, &mut self.events);
+            let mut batch = Batch::new(&self.inner, self.id, &self.listener, &mut self.events);
             while let Some(event) = batch.next() {
                 let called = handler.call(&event).await;
                 after(&self.inner, &self.listener, &self.progress, &event, called);
@@ -302,7 +302,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
         let _leave = LeaveOnDrop(Arc::clone(&self.listener));
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
-                let mut batch = Batch::new(&self.inner, &self.listener, &mut self.events);
+                let mut batch = Batch::new(&self.inner, self.id, &self.listener, &mut self.events);
                 while let Some(event) = batch.next() {
                     let called = catch(|| deliver(&mut handler, &event));
                     after(&self.inner, &self.listener, &self.progress, &event, called);
@@ -333,6 +333,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
 /// Notifications taken from the log. Those that remain when the handler is removed are counted and reported.
 struct Batch<'a, F: Form> {
     inner: &'a Inner<F::Stored>,
+    id: ListenerId,
     listener: &'a ListenerState,
     events: std::vec::Drain<'a, Logged<F>>,
     calls: u64,
@@ -344,11 +345,13 @@ struct Batch<'a, F: Form> {
 impl<'a, F: Form> Batch<'a, F> {
     fn new(
         inner: &'a Inner<F::Stored>,
+        id: ListenerId,
         listener: &'a ListenerState,
         events: &'a mut Vec<Logged<F>>,
     ) -> Self {
         Self {
             inner,
+            id,
             listener,
             events: events.drain(..),
             calls: 0,
@@ -389,10 +392,10 @@ impl<F: Form> Drop for Batch<'_, F> {
         self.listener.take(0);
         let panics = self.listener.panics() - self.panics_before;
         let (inner, name) = (self.inner, &self.listener.name);
-        let left = self.events.len();
         inner.retired.put(&mut self.retired);
         inner.hook(METRICS, || {
-            inner.figures.handled(name, self.calls, panics, left);
+            let pending = || inner.lag(self.id).pending;
+            inner.figures.handled(name, self.calls, panics, pending);
         });
     }
 }

@@ -1,6 +1,7 @@
 //! Reconcile functions that fail, and user-defined functions that panic.
 
 use futures_util::StreamExt as _;
+use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
 
 use super::*;
 
@@ -255,7 +256,11 @@ async fn the_results_of_runs_are_a_stream() {
     let results: Vec<_> = results.collect().await;
     let mut shown: Vec<_> = results
         .iter()
-        .map(|run| (run.key.name(), run.result.clone(), run.missed))
+        .map(|run| {
+            let result = run.result.as_ref().copied();
+            let result = result.map_err(|error| error.to_string());
+            (run.key.name(), result, run.missed)
+        })
         .collect();
     shown.sort_by_key(|(name, ..)| *name);
     assert_eq!(
@@ -286,4 +291,132 @@ async fn a_slow_reader_of_results_misses_the_oldest() {
     let rest: Vec<_> = results.collect().await;
     assert_eq!((first.missed, rest.len()), (runs - 1024, 1023));
     assert!(rest.iter().all(|run| run.missed == 0));
+}
+
+#[derive(Debug)]
+struct Outer(std::io::Error);
+
+impl core::fmt::Display for Outer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("cannot set it up")
+    }
+}
+
+impl core::error::Error for Outer {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// The error itself reaches all that hear of it, with its causes.
+#[tokio::test(start_paused = true)]
+async fn an_error_keeps_its_type_and_its_causes() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let reported: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&reported);
+    let mut controller = Controller::new(informer(&mock, SETS))
+        .limit(Exponential::new(secs(60), secs(60)))
+        .on_failure(move |_, failure| {
+            assert!(matches!(failure, Failure::Failed(error) if error.is::<Outer>()));
+            heard.lock().unwrap().push(failure.to_string());
+        });
+    let mut results = Box::pin(controller.results());
+    let handle = controller.handle();
+    let running = tokio::spawn(
+        controller
+            .run(|_| async { Err::<(), _>(Outer(std::io::Error::other("the disk is full"))) }),
+    );
+    let result = results.next().await.unwrap().result;
+    assert!(result.unwrap_err().is::<Outer>());
+    assert_eq!(
+        *reported.lock().unwrap(),
+        ["cannot set it up: the disk is full"]
+    );
+    handle.stop();
+    running.await.unwrap().unwrap();
+}
+
+/// A key that fails after a stop was requested is not retried, and counts as left.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_fails_during_the_stop_is_counted() {
+    for fails in [true, false] {
+        let mock = server();
+        mock.create("replicasets.apps", set("a", 0)).unwrap();
+        let controller = run(
+            Controller::new(informer(&mock, SETS)),
+            move |_| async move {
+                sleep(secs(10)).await;
+                if fails {
+                    return Err("no".to_owned());
+                }
+                Ok(Next::after(secs(1)))
+            },
+        );
+        sleep(secs(1)).await;
+        let stopped = controller.stop().await;
+        assert_eq!((stopped.waiting, stopped.delayed, stopped.cut), (0, 1, 0));
+    }
+}
+
+/// What ends with a panic is counted and logged, and the rest of the controller goes on, or stops without an election.
+#[tokio::test(start_paused = true)]
+async fn a_panic_beside_the_runs_is_reported() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let log = Log::default();
+    let keys = futures_util::stream::iter(0..3).map(|number| {
+        assert!(number < 1, "no more keys");
+        Key::new("prod/streamed")
+    });
+    let controller = Controller::new(informer(&mock, SETS)).reconcile_on(keys);
+    let controller = run(controller, noting(&log));
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/streamed"]);
+    assert_eq!(controller.handle.metrics().panicked, 1);
+    mock.create("replicasets.apps", set("b", 0)).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/b"]);
+    controller.stop().await;
+
+    let election = Election::new(Panics, "a", Default::default()).unwrap();
+    let controller = Controller::new(informer(&mock, SETS)).elected(election);
+    let controller = run(controller, noting(&log));
+    timeout(secs(10), controller.ended).await.unwrap().unwrap();
+    assert_eq!(controller.handle.metrics().panicked, 1);
+}
+
+struct Panics;
+
+impl LeaseClient for Panics {
+    type Error = String;
+
+    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, String> {
+        panic!("no Lease")
+    }
+
+    async fn create(&mut self, _: &LeaseRecord) -> Result<Written, String> {
+        unreachable!("nothing was read")
+    }
+
+    async fn update(&mut self, _: &LeaseRecord, _: &str, _: bool) -> Result<Written, String> {
+        unreachable!("nothing was read")
+    }
+}
+
+/// The order of the calls of the builder does not matter.
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_was_taken_before_the_limit_has_its_queue() {
+    let mock = server();
+    let log = Log::default();
+    let controller = Controller::new(informer(&mock, SETS));
+    let handle = controller.handle();
+    let controller = run(
+        controller.limit(Exponential::new(secs(1), secs(1))),
+        noting(&log),
+    );
+    handle.enqueue(Key::new("prod/a"));
+    settle().await;
+    assert_eq!(names(&log), ["prod/a"]);
+    controller.stop().await;
 }
