@@ -269,16 +269,15 @@ const fn reason(code: u16) -> &'static str {
 const BETWEEN: &str = "; ";
 
 /// Returns the keys of the objects that an error of [`watcher`] is about, since they cannot be decoded.
-pub(crate) fn undecodable(error: &Error) -> impl Iterator<Item = String> {
-    let text = match error {
-        Error::WatchFailed(kube_client::Error::SerdeError(error)) => error.to_string(),
-        _ => String::new(),
+pub(crate) fn undecodable(error: &Error) -> Vec<String> {
+    let Error::WatchFailed(kube_client::Error::SerdeError(error)) = error else {
+        return Vec::new();
     };
+    let text = error.to_string();
     let keys = text
         .split(BETWEEN)
         .filter_map(|problem| problem.split(' ').next());
-    let keys: Vec<String> = keys.map(str::to_owned).collect();
-    keys.into_iter()
+    keys.map(str::to_owned).collect()
 }
 
 /// Requests metadata in the format that serde reads, with managedFields, as kube does. The events decode the objects.

@@ -52,9 +52,10 @@ impl Stored {
             retry_in,
             level,
             detail: "",
-            answer: match problem {
-                StoredProblem::Answer { .. } => error.as_slice(),
-                _ => &[],
+            answer: if let StoredProblem::Answer { .. } = problem {
+                error.as_slice()
+            } else {
+                &[]
             },
         }
     }
