@@ -145,7 +145,8 @@ impl<K: DeserializeOwned + Send + 'static> Watch<K> {
         let (sender, items) = mpsc::channel(AHEAD);
         let target = target(api.resource_url(), &config);
         let any = config.list_semantic == ListSemantic::Any;
-        let config = ReflectorConfig {
+        let asked = config.timeout;
+        let mut reflector_config = ReflectorConfig {
             initial: match config.initial_list_strategy {
                 InitialListStrategy::ListWatch => Initial::List,
                 InitialListStrategy::StreamingList => Initial::Stream,
@@ -157,11 +158,16 @@ impl<K: DeserializeOwned + Send + 'static> Watch<K> {
             },
             watch_timeout: config
                 .timeout
+                .filter(|seconds| *seconds > 0)
                 .map(|seconds| Duration::from_secs(seconds.into())),
             ..ReflectorConfig::default()
         };
+        if asked == Some(0) {
+            // For kube, zero lets the server decide: half an hour or more.
+            reflector_config.min_watch_timeout = Duration::from_secs(1800);
+        }
         let seed = RandomState::new().hash_one(0);
-        let mut reflector = Reflector::<_, Heap<Box<str>>>::new(target, config, seed);
+        let mut reflector = Reflector::<_, Heap<Box<str>>>::new(target, reflector_config, seed);
         if metadata {
             reflector = reflector.with_decoder(&MetadataInJson);
         }

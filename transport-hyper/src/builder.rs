@@ -19,6 +19,9 @@ use crate::proxy::{Proxy, ProxySetting};
 use crate::tls::{Identity, PemSource, Tls, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
+/// The longest time between pings. A longer one could not be added to the time of day.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Collects the settings of a [`HyperTransport`].
 ///
 /// [`build`](Self::build) checks all settings, so the calls can be chained. `Debug` shows no secrets.
@@ -328,7 +331,7 @@ impl HyperBuilder {
     ///
     /// After `after` without data, a ping is sent. After another `within` without data, the connection is closed. The
     /// defaults are 12 s and 10 s, so a dead connection is noticed within 22 s (30 s and 15 s in client-go). Pings are
-    /// sent only while a request or a read is pending. HTTP/1.1 has no pings.
+    /// sent only while a request or a read is pending. HTTP/1.1 has no pings. Times of more than a year count as a year.
     ///
     /// # Examples
     /// ```
@@ -338,7 +341,10 @@ impl HyperBuilder {
     /// let builder = HyperTransport::builder("https://10.0.0.1:6443").pings(Some(as_client_go));
     /// ```
     pub fn pings(mut self, after_and_within: Option<(Duration, Duration)>) -> Self {
-        self.http2.pings = after_and_within.map(|(after, within)| Pings { after, within });
+        self.http2.pings = after_and_within.map(|(after, within)| Pings {
+            after: after.min(LONGEST),
+            within: within.min(LONGEST),
+        });
         self
     }
 

@@ -20,7 +20,7 @@ use crate::time::{Instant, Rng};
 #[non_exhaustive]
 pub struct AuditConfig {
     /// The longest time that drift may last, apart from the time that lists take. The next audit begins earlier than
-    /// that, at a random time, so that many informers do not list at once.
+    /// that, at a random time, so that many informers do not list at once. The minimum is one second.
     pub period: Duration,
     /// How long the watch may lag behind a list before differences count anyway. An idle watch receives a version about
     /// once a minute. The default is 90 seconds.
@@ -311,7 +311,7 @@ impl<X: Text + PartialEq> Audit<X> {
     /// Waits until the next period, and frees the memory.
     fn rest(&mut self, now: Instant) -> Instant {
         // Drift must also be repaired within the period.
-        let period = self.config.period;
+        let period = self.config.period.max(Duration::from_secs(1));
         let most = period - self.config.patience.min(period / 4);
         let due = now + self.rng.between(most / 5 * 4, most);
         self.state = Progress::Idle(Some(due));

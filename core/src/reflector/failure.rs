@@ -375,9 +375,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         matches!(call.phase, Phase::Body) && call.events == 0 && self.bookmarks_seen
     }
 
-    /// Reopens the watch immediately, up to a rate limit.
+    /// Reopens the watch immediately, up to a rate limit. One that ended at the requested time did not end too early.
     fn reopen(&mut self, now: Instant, call: Call, next: Next) {
-        if !self.config.client_go && !self.reopens.allow(now) {
+        let is_on_time = now - call.sent >= call.timeout;
+        if !self.config.client_go && !is_on_time && !self.reopens.allow(now) {
             let verb = if next == Next::Stream {
                 Purpose::Stream
             } else {

@@ -440,3 +440,21 @@ async fn one_object_is_watched_by_its_name() {
     let gone = timeout(Duration::from_secs(60), pin!(gone).next()).await;
     assert_eq!(gone.unwrap(), Some(()));
 }
+
+/// Zero lets the server decide, and a watch that ends when it was asked to has not ended too early.
+#[tokio::test(start_paused = true)]
+async fn a_short_timeout_is_no_fault() {
+    for (timeout, watches) in [(0, 1..=1), (2, 250..=310)] {
+        let mock = server();
+        let config = Config::default().timeout(timeout);
+        let mut events = pin!(informer_kube::watcher(pods(&mock), config));
+        assert_eq!(next(&mut events, 2).await, ["init", "done"]);
+        let seen = during(Duration::from_secs(600), &mut events).await;
+        assert_eq!(seen, [""; 0]);
+        let count = mock.log().watches().count();
+        assert!(watches.contains(&count), "{timeout}: {count}");
+        mock.create("pods", pod("a")).unwrap();
+        let seen = during(Duration::from_secs(1), &mut events).await;
+        assert_eq!(seen, ["+a"], "{timeout}");
+    }
+}
