@@ -10,6 +10,7 @@ use informer_tokio::controller::{IntoInformer, IntoOwned, Owned, Owner, Provided
 use informer_tokio::factory::{Factory, FactoryBuilder};
 use informer_tokio::informer::Ended;
 use informer_tokio::{Entry, Informer};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
@@ -382,16 +383,23 @@ where
     K: kube_core::Resource + DeserializeOwned + Send + Sync + 'static,
 {
     fn owner(entry: &Entry<K>) -> Option<Owner> {
-        let references = entry.value().meta().owner_references.as_ref()?;
-        let owner = references
-            .iter()
-            .find(|owner| owner.controller == Some(true))?;
-        Some(Owner {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
-        })
+        let references = entry.value().meta().owner_references.iter().flatten();
+        let mut managing = references.filter(|owner| owner.controller == Some(true));
+        managing.next().map(owner_of)
+    }
+
+    fn owners(entry: &Entry<K>) -> Vec<Owner> {
+        let references = entry.value().meta().owner_references.iter().flatten();
+        references.map(owner_of).collect()
+    }
+}
+
+fn owner_of(reference: &OwnerReference) -> Owner {
+    Owner {
+        api_version: reference.api_version.clone(),
+        kind: reference.kind.clone(),
+        name: reference.name.clone(),
+        uid: reference.uid.clone(),
     }
 }
 
@@ -402,6 +410,10 @@ where
 {
     fn owner(entry: &Entry<F>) -> Option<Owner> {
         entry.value().controller()
+    }
+
+    fn owners(entry: &Entry<F>) -> Vec<Owner> {
+        entry.value().owners()
     }
 }
 

@@ -75,6 +75,7 @@ pub struct Controller<F: Form> {
     pub(super) resync: Option<Duration>,
     pub(super) sync_within: Option<Duration>,
     pub(super) write_deadline: Duration,
+    pub(super) run_within: Option<Duration>,
     pub(super) drain: Duration,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) results: Results,
@@ -121,6 +122,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             resync: None,
             sync_within: Some(Duration::from_secs(120)),
             write_deadline: Duration::from_secs(30),
+            run_within: None,
             drain: Duration::from_secs(30),
             on_failure: None,
             results: Results::default(),
@@ -143,6 +145,19 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self.watches(informer, move |entry| {
             let owner = I::owner(entry)?;
             kind.key(&owner, entry.key())
+        })
+    }
+
+    /// Reconciles all owners of a changed object that are of the controller's kind, like [`owns`](Self::owns), whether or not
+    /// they have `controller: true`. kube-rs does so.
+    pub fn owns_any<I: IntoOwned>(self, informer: I) -> Self {
+        let kind = self.owner.clone();
+        self.watches(informer, move |entry| {
+            let owners = I::owners(entry).into_iter();
+            let keys: Vec<Key> = owners
+                .filter_map(|owner| kind.key(&owner, entry.key()))
+                .collect();
+            keys
         })
     }
 
@@ -361,6 +376,13 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// key is reconciled anyway, and a [`Failure`] is reported. The default is 30 seconds.
     pub const fn write_deadline(mut self, limit: Duration) -> Self {
         self.write_deadline = limit;
+        self
+    }
+
+    /// Sets how long a run may take. Then it is cut, which is a [`Failure`], and its key is retried. There is no limit by
+    /// default, but a run of ten minutes is [reported](Failure::StillRunning).
+    pub const fn run_within(mut self, limit: Duration) -> Self {
+        self.run_within = Some(limit);
         self
     }
 

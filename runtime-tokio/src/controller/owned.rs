@@ -42,6 +42,12 @@ pub struct Owner {
 pub trait Owned {
     /// Returns the owner that manages the object; `None` if there is none.
     fn controller(&self) -> Option<Owner>;
+
+    /// Returns all owners of the object, for [`Controller::owns_any`](crate::controller::Controller::owns_any). By default
+    /// only the one that manages it is known.
+    fn owners(&self) -> Vec<Owner> {
+        self.controller().into_iter().collect()
+    }
 }
 
 /// An object type whose owner can be read.
@@ -54,44 +60,78 @@ pub trait Owned {
 pub trait OwnedObject {
     /// Returns the owner that manages the object; `None` if there is none.
     fn controller(&self) -> Option<Owner>;
+
+    /// Returns all owners of the object, for [`Controller::owns_any`](crate::controller::Controller::owns_any). By default
+    /// only the one that manages it is known.
+    fn owners(&self) -> Vec<Owner> {
+        self.controller().into_iter().collect()
+    }
 }
 
 impl<T: OwnedObject> Owned for Json<T> {
     fn controller(&self) -> Option<Owner> {
         T::controller(self)
     }
+
+    fn owners(&self) -> Vec<Owner> {
+        T::owners(self)
+    }
 }
 
 impl Owned for Raw {
     fn controller(&self) -> Option<Owner> {
-        of_metadata::<Self>(self)
+        of_metadata::<Self, _>(self, controller_of)
+    }
+
+    fn owners(&self) -> Vec<Owner> {
+        of_metadata::<Self, _>(self, |references| Some(owners_of(references))).unwrap_or_default()
     }
 }
 
 #[cfg(feature = "zstd")]
 impl<F: informer_core::decode::OnDemand> Owned for crate::packed::Packed<F> {
     fn controller(&self) -> Option<Owner> {
-        of_metadata::<Self>(self)
+        of_metadata::<Self, _>(self, controller_of)
+    }
+
+    fn owners(&self) -> Vec<Owner> {
+        of_metadata::<Self, _>(self, |references| Some(owners_of(references))).unwrap_or_default()
     }
 }
 
 impl Owned for Meta {
     fn controller(&self) -> Option<Owner> {
-        of_metadata::<Self>(self)
+        of_metadata::<Self, _>(self, controller_of)
+    }
+
+    fn owners(&self) -> Vec<Owner> {
+        of_metadata::<Self, _>(self, |references| Some(owners_of(references))).unwrap_or_default()
     }
 }
 
-fn of_metadata<F: Form>(stored: &F::Stored) -> Option<Owner> {
-    let mut owner = None;
+fn of_metadata<F: Form, T>(stored: &F::Stored, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    let (mut read, mut found) = (Some(read), None);
     F::with_metadata(stored, &mut |metadata| {
-        owner = value_at(metadata, &["ownerReferences"]).and_then(of_references);
+        let references = value_at(metadata, &["ownerReferences"]);
+        if let (Some(references), Some(read)) = (references, read.take()) {
+            found = read(references);
+        }
     });
-    owner
+    found
 }
 
-fn of_references(references: &[u8]) -> Option<Owner> {
+fn controller_of(references: &[u8]) -> Option<Owner> {
     let mut owners = Elements::new(references).map(OwnerReference::parse);
-    let owner = owners.find(|owner| owner.controller)?;
+    owner_of(&owners.find(|owner| owner.controller)?)
+}
+
+fn owners_of(references: &[u8]) -> Vec<Owner> {
+    let owners = Elements::new(references).map(OwnerReference::parse);
+    owners.filter_map(|owner| owner_of(&owner)).collect()
+}
+
+/// Returns an owner, unless the reference does not name one.
+fn owner_of(owner: &OwnerReference<'_>) -> Option<Owner> {
     let is_named =
         !(owner.api_version.is_empty() || owner.kind.is_empty() || owner.name.is_empty());
     is_named.then(|| Owner {

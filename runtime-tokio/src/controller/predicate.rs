@@ -202,4 +202,8 @@ impl<I: IntoOwned> IntoOwned for When<I> {
     fn owner(entry: &Entry<I::Form>) -> Option<Owner> {
         I::owner(entry)
     }
+
+    fn owners(entry: &Entry<I::Form>) -> Vec<Owner> {
+        I::owners(entry)
+    }
 }

@@ -45,6 +45,11 @@ pub trait IntoInformer {
 pub trait IntoOwned: IntoInformer {
     /// Returns the owner that manages an object; `None` if there is none.
     fn owner(entry: &Entry<Self::Form>) -> Option<Owner>;
+
+    /// Returns all owners of an object. By default only the one that manages it is known.
+    fn owners(entry: &Entry<Self::Form>) -> Vec<Owner> {
+        Self::owner(entry).into_iter().collect()
+    }
 }
 
 /// An informer for a controller, with the driver that the controller runs, and the log of writes to wait for.
@@ -153,6 +158,10 @@ macro_rules! owned {
         {
             fn owner(entry: &Entry<F>) -> Option<Owner> {
                 entry.value().controller()
+            }
+
+            fn owners(entry: &Entry<F>) -> Vec<Owner> {
+                entry.value().owners()
             }
         }
     )*};

@@ -162,6 +162,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             of: HashMap::new(),
             settling: FuturesUnordered::new(),
             write_deadline: self.write_deadline,
+            run_within: self.run_within,
             on_failure: self.on_failure,
             results: self.results,
             counts: self.counts,
@@ -322,6 +323,9 @@ impl Drop for Drivers {
     }
 }
 
+/// The time after which a run that has not ended is reported.
+const LONG: Duration = Duration::from_secs(600);
+
 /// The result of a run: what comes next, or the error and the time of the next attempt.
 type Ran = Result<Next, (Arc<dyn Error + Send + Sync>, Retry)>;
 
@@ -333,6 +337,10 @@ struct Run {
     began: Vec<u64>,
     since: Instant,
     task: AbortHandle,
+    /// Whether it was reported that it takes long.
+    is_reported: bool,
+    /// Whether it was cut because its time was over.
+    is_over: bool,
 }
 
 /// The running tasks, and everything that the loop waits for.
@@ -354,6 +362,7 @@ struct Engine<F: Form, C> {
     /// Keys that wait until the cache shows their writes. They still count as being processed, but occupy no worker.
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     write_deadline: Duration,
+    run_within: Option<Duration>,
     on_failure: Option<OnFailure>,
     results: Results,
     counts: Arc<Counts>,
@@ -369,6 +378,7 @@ where
     /// Waits for one event and handles it. Dropping the future loses nothing.
     async fn step(&mut self, begin: bool) {
         let room = begin && self.running.len() < self.workers;
+        let overdue = self.next_overdue();
         tokio::select! {
             biased;
             // An error means that no handle is left, so no recheck can be requested.
@@ -382,6 +392,7 @@ where
                     self.queue.add_with_priority(key, LOW);
                 }
             }
+            () = sleep_until_some(overdue) => self.check_overdue(),
             Some(work) = self.queue.next(), if room => self.begin(work),
             else => core::future::pending().await,
         }
@@ -429,8 +440,41 @@ where
             began,
             since: Instant::now(),
             task: task.clone(),
+            is_reported: false,
+            is_over: false,
         };
         self.of.insert(task.id(), run);
+    }
+
+    /// Returns the time at which a run is to be reported or cut since it takes too long.
+    fn next_overdue(&self) -> Option<Instant> {
+        let times = self.of.values().flat_map(|run| {
+            let report = (!run.is_reported).then_some(LONG);
+            let cut = self.run_within.filter(|_| !run.is_over);
+            let times = [report, cut].into_iter().flatten();
+            // A time that is too far to be added is never.
+            times.filter_map(|time| run.since.checked_add(time))
+        });
+        times.min()
+    }
+
+    /// Reports the runs that take long, and cuts those whose time is over.
+    fn check_overdue(&mut self) {
+        let now = Instant::now();
+        let mut long = Vec::new();
+        for run in self.of.values_mut() {
+            let time = now - run.since;
+            if self.run_within.is_some_and(|limit| time >= limit) && !run.is_over {
+                run.is_over = true;
+                run.task.abort();
+            } else if time >= LONG && !run.is_reported {
+                long.push((run.work.key().clone(), time));
+            }
+            run.is_reported |= time >= LONG;
+        }
+        for (key, time) in long {
+            self.failed(&key, &Failure::StillRunning(time));
+        }
     }
 
     /// Cuts the runs of keys that no longer belong to the controller.
@@ -458,6 +502,7 @@ where
             writes,
             began,
             since,
+            is_over,
             ..
         } = run;
         *self.counts.reconcile() += since.elapsed();
@@ -497,6 +542,14 @@ where
                     self.panicked(key, message);
                     let failure = Failure::Panicked(message);
                     self.results.send(key, || Err(failure.to_error()));
+                }
+                Err(_) if is_over => {
+                    self.counts.failed.fetch_add(1, ORDER);
+                    let failure = Failure::OutOfTime(self.run_within.unwrap_or_default());
+                    self.failed(key, &failure);
+                    self.results.send(key, || Err(failure.to_error()));
+                    self.comes_again();
+                    self.queue.add_rate_limited(key.clone());
                 }
                 Err(_) => {
                     self.counts.cut.fetch_add(1, ORDER);
@@ -612,6 +665,14 @@ where
         self.counts.settling.store(0, ORDER);
         self.show();
         stopped
+    }
+}
+
+/// Waits until a time; for ever if there is none.
+async fn sleep_until_some(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => core::future::pending().await,
     }
 }
 

@@ -232,6 +232,11 @@ pub enum Failure<'a> {
         /// The length of the wait.
         waited: Duration,
     },
+    /// A run has not ended for this time, which is ten minutes or more. It is reported once, and goes on: the key is
+    /// not reconciled again before it ends.
+    StillRunning(Duration),
+    /// The run was cut since it took longer than [`run_within`](super::Controller::run_within). The key is retried.
+    OutOfTime(Duration),
     /// The run was cut: the time to stop was over, or the key no longer belongs to this controller.
     Cut,
 }
@@ -270,6 +275,8 @@ impl fmt::Display for Failure<'_> {
                 f,
                 "{informer} did not show the write of {written} {expected} within {waited:?}"
             ),
+            Self::StillRunning(time) => write!(f, "the run has not ended for {time:?}"),
+            Self::OutOfTime(limit) => write!(f, "cut, since the run took longer than {limit:?}"),
             Self::Cut => {
                 f.write_str("cut by a stop, or because the key belongs to another controller")
             }

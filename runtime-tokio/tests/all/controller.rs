@@ -449,6 +449,43 @@ async fn a_resync_reconciles_every_key_again() {
     controller.stop().await;
 }
 
+/// `owns` reconciles the owner that manages an object, and `owns_any` all of them, in every form.
+#[tokio::test(start_paused = true)]
+async fn every_owner_can_be_reconciled() {
+    async fn owners<F>() -> [Vec<String>; 2]
+    where
+        F: Form<Stored: Owned + Send + Sync + 'static>,
+        F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+    {
+        let mock = server();
+        let owners = [
+            ("ReplicaSet", "a", false),
+            ("ReplicaSet", "b", true),
+            ("ReplicaSet", "c", false),
+            ("Job", "d", false),
+        ];
+        mock.create("pods", pod("p", &owners)).unwrap();
+        let mut seen = Vec::new();
+        for any in [false, true] {
+            let sets = informer(&mock, SETS);
+            let pods = informer_of::<F>(&mock, PODS);
+            let (controller, log) = (Controller::new(&sets), Log::default());
+            let controller = match any {
+                true => controller.owns_any(&pods),
+                false => controller.owns(&pods),
+            };
+            let controller = run(controller, noting(&log));
+            settle().await;
+            seen.push(names(&log));
+            controller.stop().await;
+        }
+        seen.try_into().unwrap()
+    }
+    let expected = [vec!["prod/b"], vec!["prod/a", "prod/b", "prod/c"]];
+    assert_eq!(owners::<Raw>().await, expected);
+    assert_eq!(owners::<Meta>().await, expected);
+}
+
 /// The cache is slow. A key is not reconciled with a state from before its own write, whatever else happens to it, and
 /// the worker processes other keys.
 #[tokio::test(start_paused = true)]

@@ -420,3 +420,45 @@ async fn a_handle_that_was_taken_before_the_limit_has_its_queue() {
     assert_eq!(names(&log), ["prod/a"]);
     controller.stop().await;
 }
+
+/// It holds its key, so somebody has to learn of it, or it is cut and retried.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_does_not_end_is_reported_or_cut() {
+    let start = |limit: Option<Duration>| {
+        let mock = server();
+        for name in ["a", "stuck"] {
+            mock.create("replicasets.apps", set(name, 0)).unwrap();
+        }
+        let sets = informer(&mock, SETS);
+        let (controller, reported) = telling(&sets);
+        let controller = match limit {
+            Some(limit) => controller.run_within(limit),
+            None => controller,
+        };
+        let controller = run(controller.workers(2), |task: Task<Raw>| async move {
+            if task.name() == "stuck" && task.attempt() < 2 {
+                core::future::pending::<()>().await;
+            }
+            Ok(())
+        });
+        (controller, reported)
+    };
+    let (controller, reported) = start(None);
+    sleep(secs(3600)).await;
+    assert_eq!(
+        *reported.lock().unwrap(),
+        ["prod/stuck: the run has not ended for 600s"]
+    );
+    let metrics = controller.handle.metrics();
+    assert_eq!((metrics.running, metrics.succeeded), (1, 1));
+    assert!(metrics.queue.longest_running >= secs(3599));
+    assert_eq!(controller.stop().await.cut, 1);
+
+    let (controller, reported) = start(Some(secs(60)));
+    sleep(secs(3600)).await;
+    let cut = "prod/stuck: cut, since the run took longer than 60s";
+    assert_eq!(*reported.lock().unwrap(), [cut, cut]);
+    let metrics = controller.handle.metrics();
+    assert_eq!((metrics.succeeded, metrics.failed, metrics.cut), (2, 2, 0));
+    assert_eq!(controller.stop().await, Stopped::default());
+}
