@@ -172,7 +172,8 @@ impl<F: Form> OwnerKind<F> {
     /// the same object can be read in every version.
     ///
     /// As long as the cache has no owner, it is not known whether they are namespaced. If their kind is not known, an owner
-    /// is one that the cache has with its uid. Either way nothing is missed: an owner that comes later is reconciled itself.
+    /// is one that the cache has with its uid. One that the informer does not select is none of the controller's: it would
+    /// be taken for deleted. Either way nothing is missed: an owner that comes later is reconciled itself.
     pub(crate) fn key(&self, owner: &Owner, owned: &Key) -> Option<Key> {
         let group = owner
             .api_version
@@ -193,9 +194,13 @@ impl<F: Form> OwnerKind<F> {
             cluster => Key::new(&in_cluster(cluster, name)),
         };
         let is_owner = |object: Entry<F>| object.uid().to_string() == owner.uid;
-        let is_of_kind =
-            self.kind.is_some() || self.owners.get_by_key(key.as_str()).is_some_and(is_owner);
-        is_of_kind.then_some(key)
+        let is_wanted = match self.owners.selects(key.as_str()) {
+            Some(true) if self.kind.is_some() => true,
+            Some(false) => false,
+            Some(true) => self.owners.get_by_key(key.as_str()).is_some_and(is_owner),
+            None => self.owners.get_by_key(key.as_str()).is_some(),
+        };
+        is_wanted.then_some(key)
     }
 
     /// Returns whether owners are namespaced; `None` if it is not known yet.

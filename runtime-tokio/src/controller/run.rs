@@ -431,7 +431,12 @@ where
         // The function itself is also called in the task, so that its panic is a panic of the task.
         let running = async move {
             let object = lister.get_by_key(key.as_str());
-            reconcile(Task::new(key, object, attempt, recorded)).await
+            let exists = match (&object, lister.selects(key.as_str())) {
+                (Some(_), _) => Some(true),
+                (None, Some(true)) => Some(false),
+                (None, Some(false) | None) => None,
+            };
+            reconcile(Task::new(key, object, exists, attempt, recorded)).await
         };
         let task = self.running.spawn(running.instrument(span));
         let run = Run {

@@ -32,6 +32,7 @@ use crate::informer::Informer;
 pub struct Task<F: Form> {
     key: Key,
     object: Option<Entry<F>>,
+    exists: Option<bool>,
     attempt: u32,
     writes: Writes,
 }
@@ -51,12 +52,14 @@ impl<F: Form> Task<F> {
     pub(crate) const fn new(
         key: Key,
         object: Option<Entry<F>>,
+        exists: Option<bool>,
         attempt: u32,
         writes: Writes,
     ) -> Self {
         Self {
             key,
             object,
+            exists,
             attempt,
             writes,
         }
@@ -68,10 +71,21 @@ impl<F: Form> Task<F> {
         &self.key
     }
 
-    /// Returns the object as the cache showed it when the run began; `None` if it does not exist.
+    /// Returns the object as the cache showed it when the run began; `None` if the cache had none. Then it does not
+    /// [exist](Self::exists), or the informer does not select it.
     #[must_use]
     pub const fn object(&self) -> Option<&Entry<F>> {
         self.object.as_ref()
+    }
+
+    /// Returns whether the object exists; `None` if that is not known. An object that is not in the cache may exist if the
+    /// informer selects objects by labels, fields or a shard, or has no source for the namespace or the cluster of the key.
+    ///
+    /// The keys of [`owns`](super::Controller::owns) are those of objects that the informer selects. Those of
+    /// [`watches`](super::Controller::watches), streams and handles can be any.
+    #[must_use]
+    pub const fn exists(&self) -> Option<bool> {
+        self.exists
     }
 
     /// Returns how often this key has failed since its last success.

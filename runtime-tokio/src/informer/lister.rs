@@ -31,6 +31,24 @@ impl<F: Form> Lister<F> {
         first.map(|(key, _)| key.clone())
     }
 
+    /// Returns whether the informer would show an object with this key; `None` if that depends on its labels, fields or
+    /// shard.
+    pub(crate) fn selects(&self, key: &str) -> Option<bool> {
+        let selects = self.0.each_source(|_, source| {
+            let resource = source.resource.as_ref();
+            let is_part = resource.label_selector.is_some()
+                || resource.field_selector.is_some()
+                || resource.shard.is_some();
+            source.has(key).then_some(is_part)
+        });
+        let mut parts = selects.into_iter().flatten();
+        match parts.next() {
+            None => Some(false),
+            Some(false) => Some(true),
+            Some(true) => None,
+        }
+    }
+
     /// Calls a user-defined function, whose panic is reported.
     pub(crate) fn hook(&self, name: &'static str, call: impl FnOnce()) {
         self.0.hook(name, call);

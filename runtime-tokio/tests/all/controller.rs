@@ -449,6 +449,49 @@ async fn a_resync_reconciles_every_key_again() {
     controller.stop().await;
 }
 
+/// An owner that the informer does not select would be taken for deleted, so it is not reconciled. Of other keys, a run
+/// learns that nothing is known of them.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_not_selected_is_not_taken_for_deleted() {
+    let mock = server();
+    for (name, app) in [("a", "web"), ("b", "db")] {
+        let mut set = set(name, 0);
+        set["metadata"]["labels"] = json!({ "app": app });
+        mock.create("replicasets.apps", set).unwrap();
+    }
+    for owner in ["a", "b", "gone"] {
+        mock.create("pods", pod(owner, &[("ReplicaSet", owner, true)]))
+            .unwrap();
+    }
+    for (resource, of_pods, of_handle) in [
+        (SETS, vec!["prod/a", "prod/b", "prod/gone"], Some(false)),
+        (SETS.labels("app=web"), vec!["prod/a"], None),
+        (SETS.namespace("other"), vec![], None),
+    ] {
+        let sets = informer(&mock, resource);
+        let seen: Arc<Mutex<BTreeMap<String, Option<bool>>>> = Arc::default();
+        let controller = Controller::new(&sets).owns(informer(&mock, PODS));
+        let controller = run(controller, {
+            let seen = Arc::clone(&seen);
+            move |task: Task<Raw>| {
+                seen.lock().unwrap().insert(task.to_string(), task.exists());
+                core::future::ready(Ok(()))
+            }
+        });
+        settle().await;
+        let runs = core::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(runs.keys().collect::<Vec<_>>(), of_pods, "{resource}");
+        assert_eq!(
+            runs.get("prod/a").copied(),
+            (!of_pods.is_empty()).then_some(Some(true))
+        );
+        controller.handle.enqueue(Key::new("prod/none"));
+        settle().await;
+        assert_eq!(seen.lock().unwrap().get("prod/none"), Some(&of_handle));
+        controller.stop().await;
+    }
+}
+
 /// `owns` reconciles the owner that manages an object, and `owns_any` all of them, in every form.
 #[tokio::test(start_paused = true)]
 async fn every_owner_can_be_reconciled() {
