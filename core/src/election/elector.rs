@@ -274,6 +274,12 @@ impl Elector {
         self.deadline().filter(|_| self.is_confirmed)
     }
 
+    /// Returns the identity of this replica.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
     /// Returns the last observed holder of the Lease, if any.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {

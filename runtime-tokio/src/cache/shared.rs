@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informer_core::cache::SourceId;
@@ -25,6 +25,7 @@ use crate::cache::panics::{Panic, catch};
 use crate::cache::retired::Retired;
 use crate::health::Lag;
 use crate::health::source::{Noted, SourceRecord};
+use crate::health::unheard;
 
 /// Called with every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
@@ -56,6 +57,8 @@ pub(crate) struct Inner<V> {
     pub(crate) retired: Retired<V>,
     /// Whether a predicate compares the metadata of objects.
     hashes: AtomicBool,
+    /// Whether problems are written to stderr if nobody hears of them otherwise.
+    speaks: AtomicBool,
 }
 
 /// The states that futures wait for.
@@ -83,6 +86,8 @@ struct Last {
     failure: Option<Noted>,
     /// The number of panics in each user-defined function, by its name.
     hook_panics: BTreeMap<&'static str, u64>,
+    /// The classes of problems without a source that were written to stderr.
+    said: BTreeSet<&'static str>,
 }
 
 /// The names of user-defined functions in reports.
@@ -132,6 +137,7 @@ impl<V> Inner<V> {
         Self {
             retired: Retired::default(),
             hashes: AtomicBool::new(false),
+            speaks: AtomicBool::new(true),
             figures: Figures::new(&name),
             name,
             resource,
@@ -160,6 +166,7 @@ impl<V> Inner<V> {
                 stopping: None,
                 failure: None,
                 hook_panics: BTreeMap::new(),
+                said: BTreeSet::new(),
             }),
         }
     }
@@ -525,7 +532,43 @@ impl<V> Inner<V> {
         }
         if let Some(on_report) = &self.on_report {
             self.hook(ON_REPORT, || on_report(report));
+        } else if self.speaks.load(Ordering::Relaxed) {
+            self.say(source, report);
         }
+    }
+
+    /// Writes a problem to stderr that nobody hears of otherwise: each class once until a request succeeds.
+    fn say(&self, source: Option<SourceId>, report: &Report<'_>) {
+        let class = report.class();
+        let missing = source.and_then(|id| self.source(id, |source| !source.is_complete));
+        let least = match missing {
+            // The program waits for its first list.
+            Some(true) if Noted::is_of_a_request(report) => Level::Info,
+            _ => Level::Error,
+        };
+        let was_said = match source {
+            Some(source) => self.source(source, |source| source.said.contains(class)),
+            None => Some(self.last().said.contains(class)),
+        };
+        if report.level < least || was_said != Some(false) {
+            return;
+        }
+        let trouble = Noted::of(report).trouble(&self.resource, Instant::now());
+        let advice = trouble
+            .advice
+            .map_or_else(String::new, |advice| format!(". {advice}"));
+        let line = format!("informer {}: {}{advice}", self.name, trouble.message);
+        if unheard::say(&line) {
+            match source {
+                Some(source) => drop(self.source(source, |source| source.said.insert(class))),
+                None => drop(self.last().said.insert(class)),
+            }
+        }
+    }
+
+    /// Sets whether problems are written to stderr if nobody hears of them otherwise.
+    pub(crate) fn speak(&self, speaks: bool) {
+        self.speaks.store(speaks, Ordering::Relaxed);
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {

@@ -10,6 +10,7 @@ use informer_core::{
 };
 use tokio::sync::watch;
 
+use crate::health::unheard;
 use crate::timer::TokioTimer;
 
 /// Reads and writes the Lease of an election, with any client.
@@ -93,6 +94,8 @@ pub struct Election<C> {
     config: ElectionConfig,
     state: watch::Sender<State>,
     resign: watch::Receiver<bool>,
+    /// Whether a failure was written to stderr since the Lease was last written.
+    said: bool,
     timer: TokioTimer,
 }
 
@@ -145,6 +148,7 @@ impl<C: LeaseClient> Election<C> {
             config,
             state,
             resign: resign_seen,
+            said: false,
             timer,
         };
         Ok((leadership, election))
@@ -177,6 +181,7 @@ impl<C: LeaseClient> Election<C> {
                     Ok(lease) => self.elector.handle_read(timer.now(), id, lease),
                     Err(error) => {
                         tracing::warn!(%error, "cannot read the Lease");
+                        self.say("read", &error);
                         self.elector.handle_read_failed(timer.now(), id);
                     }
                 },
@@ -205,14 +210,28 @@ impl<C: LeaseClient> Election<C> {
     fn written(&mut self, id: RequestId, written: Result<Written, String>) {
         let written = written.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot write the Lease");
+            self.say("write", &error);
             Written::Failed
         });
+        if let Written::Done(_) = written {
+            self.said = false;
+        }
         if written == Written::Conflict && self.elector.is_leader(self.timer.now()) {
             tracing::warn!(
                 "another client changed or deleted the Lease; not leading until a read confirms it"
             );
         }
         self.elector.handle_written(self.timer.now(), id, written);
+    }
+
+    /// Writes a failure to stderr if nobody hears of it otherwise, once until the Lease is written.
+    fn say(&mut self, what: &str, error: &str) {
+        if !self.said {
+            let identity = self.elector.identity();
+            self.said = unheard::say(&format!(
+                "election of {identity}: cannot {what} the Lease: {error}"
+            ));
+        }
     }
 
     fn publish(&self, now: Instant) {

@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod figure;
 mod snapshot;
 pub(crate) mod source;
+pub(crate) mod unheard;
 
 pub use {
     informer_core::{

@@ -1,6 +1,7 @@
 //! The state that an informer records for its health.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use informer_core::{
@@ -45,6 +46,8 @@ pub(crate) struct SourceRecord {
     audits: u64,
     audited_at: Option<Instant>,
     pub(crate) drifted: usize,
+    /// The classes of problems that were written to stderr since a request succeeded.
+    pub(crate) said: BTreeSet<&'static str>,
 }
 
 /// A recorded report.
@@ -127,6 +130,7 @@ impl SourceRecord {
             audits: 0,
             audited_at: None,
             drifted: 0,
+            said: BTreeSet::new(),
         }
     }
 
@@ -213,7 +217,8 @@ impl SourceRecord {
     }
 
     /// Marks the last problem as resolved, since a request has succeeded.
-    const fn is_well(&mut self) {
+    fn is_well(&mut self) {
+        self.said.clear();
         if let Some(last) = &mut self.last {
             last.over = true;
         }

@@ -68,6 +68,7 @@ pub(crate) struct Settings {
     pub(crate) resync: Option<Duration>,
     pub(crate) drain: Duration,
     pub(crate) seed: Option<u64>,
+    pub(crate) speaks: bool,
 }
 
 impl Default for Settings {
@@ -77,6 +78,7 @@ impl Default for Settings {
             resync: None,
             drain: Duration::from_secs(10),
             seed: None,
+            speaks: true,
         }
     }
 }
@@ -88,6 +90,15 @@ macro_rules! settings_methods {
         /// factory derives its own from it.
         pub const fn seed(mut self, seed: u64) -> Self {
             self.settings.seed = Some(seed);
+            self
+        }
+
+        /// Sets whether problems are written to stderr if nobody hears of them otherwise: without `on_report` and without
+        /// a subscriber of `tracing`. Then each class of problem that the user must solve is written once until a request
+        /// succeeds, and before the first list each class of failed requests; at most one line a second. The default is
+        /// `true`.
+        pub const fn stderr(mut self, writes: bool) -> Self {
+            self.settings.speaks = writes;
             self
         }
 
@@ -487,6 +498,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             self.on_report,
             self.on_version,
         );
+        inner.speak(settings.speaks);
         if self.members.is_some() {
             inner.source(SourceId::FIRST, |source| source.is_vacant = true);
         }

@@ -17,5 +17,6 @@ mod queue;
 mod replicas;
 mod shards;
 mod shared;
+mod stderr;
 mod support;
 mod threads;

@@ -1,0 +1,87 @@
+//! What a program writes to stderr without a hook and without a subscriber of `tracing`.
+
+use core::time::Duration;
+use std::process::Command;
+
+use informer_mock::Fault;
+use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
+use informer_tokio::{Informer, Raw};
+use tokio::time::sleep;
+
+use crate::support::{PODS, server};
+
+/// Set in the process in which nobody listens.
+const CHILD: &str = "INFORMER_TEST_UNHEARD";
+
+/// Other tests of this program may have set a subscriber, so it runs in a process of its own.
+#[test]
+fn a_problem_that_nobody_hears_of_is_on_stderr() {
+    if let Ok(case) = std::env::var(CHILD) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        return runtime.unwrap().block_on(fail(&case));
+    }
+    let lines = |case: &str| -> Vec<String> {
+        let test = "stderr::a_problem_that_nobody_hears_of_is_on_stderr";
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, case)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        text.lines().map(ToOwned::to_owned).collect()
+    };
+    let forbidden = lines("forbidden");
+    assert_eq!(forbidden.len(), 1, "{forbidden:?}");
+    let starts = "informer pods.v1: list: the server answered 403 (forbidden): no right";
+    assert!(forbidden[0].starts_with(starts), "{forbidden:?}");
+    assert_eq!(lines("refused").len(), 1);
+    assert_eq!(lines("quiet"), [""; 0]);
+    assert_eq!(lines("heard"), [""; 0]);
+    let election = lines("election");
+    assert_eq!(election.len(), 1, "{election:?}");
+    assert!(election[0].contains("cannot read the Lease: no right"));
+}
+
+async fn fail(case: &str) {
+    let mock = server();
+    let fault = match case {
+        "refused" => Fault::refuse(),
+        _ => Fault::api_status(403, "Forbidden", "no right"),
+    };
+    if case == "election" {
+        let (_leadership, election) = Election::new(Forbidden, "a", Default::default()).unwrap();
+        tokio::spawn(election.run());
+    } else {
+        mock.with(|server| server.inject(fault.always()));
+        let builder = Informer::<Raw>::builder_for(&mock.transport(), PODS);
+        let builder = match case {
+            "quiet" => builder.stderr(false),
+            "heard" => builder.on_report(|_| {}),
+            _ => builder,
+        };
+        builder.spawn();
+    }
+    sleep(Duration::from_secs(600)).await;
+}
+
+struct Forbidden;
+
+impl LeaseClient for Forbidden {
+    type Error = String;
+
+    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, String> {
+        Err("no right".to_owned())
+    }
+
+    async fn create(&mut self, _: &LeaseRecord) -> Result<Written, String> {
+        Err("no right".to_owned())
+    }
+
+    async fn update(&mut self, _: &LeaseRecord, _: &str, _: bool) -> Result<Written, String> {
+        Err("no right".to_owned())
+    }
+}
