@@ -334,6 +334,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
 
     fn seated(mut self, seat: Seat, work: Job) -> Self {
         self.keep = self.keep.seated(seat.clone());
+        // A second election would need a second Lease, and replaces the first one.
+        let _ = self.counts.seat.set(seat.clone());
         self.part = Some(Part { seat, work });
         self
     }

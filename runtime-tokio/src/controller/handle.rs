@@ -2,13 +2,14 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use informer_core::queue::{QueueMetrics, Spread};
 use tokio::sync::watch;
 
 use super::builder::{AllKeys, HealthOf};
 use super::only::Only;
+use super::seat::Seat;
 use super::sources::LOW;
 use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
@@ -51,6 +52,8 @@ pub(super) struct Counts {
     pub(super) cut: AtomicU64,
     pub(super) unseen: AtomicU64,
     pub(super) reconcile: Mutex<Spread>,
+    /// The place of this replica, if there are several.
+    pub(super) seat: OnceLock<Seat>,
 }
 
 // Nothing else depends on these numbers, so their order does not matter.
@@ -76,6 +79,10 @@ pub struct ControllerMetrics {
     pub cut: u64,
     /// The number of writes that the cache did not show in time.
     pub writes_not_seen: u64,
+    /// Whether this replica leads or shares keys; `None` without an election.
+    pub is_active: Option<bool>,
+    /// Why the Leases of the election cannot be read or written now. Then nothing may be reconciled.
+    pub election_error: Option<String>,
     /// The times of the runs.
     pub reconcile: Spread,
     /// Metrics of the queue. It counts a key that waits for a write as being processed.
@@ -120,6 +127,8 @@ impl Counts {
             panicked: self.panicked.load(ORDER),
             cut: self.cut.load(ORDER),
             writes_not_seen: self.unseen.load(ORDER),
+            is_active: self.seat.get().map(Seat::is_active),
+            election_error: self.seat.get().and_then(Seat::error),
             reconcile: *self.reconcile(),
             queue,
         }

@@ -31,6 +31,7 @@ pub(crate) const FIGURES: &[Figure<ControllerMetrics>] = figures! {
     gauge "informer_controller_delayed" "Keys that are delayed." |c| Some(c.queue.delayed as f64);
     gauge "informer_controller_waiting_for_writes" "Keys that wait for the cache to show what they wrote." |c| Some(c.waiting_for_writes as f64);
     gauge "informer_controller_waiting_for_lists" "Keys that wait for the first list of their namespace or cluster." |c| Some(c.waiting_for_lists as f64);
+    gauge "leader_election_master_status" "1 while this replica leads or shares keys, with an election." |c| Some(f64::from(u8::from(c.is_active?)));
     counter "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." |c| Some(c.writes_not_seen as f64);
     counter "informer_controller_runs_cut_total" "Runs that were cut by a stop, or because the key moved to another controller." |c| Some(c.cut as f64);
 };

@@ -14,7 +14,7 @@ use crate::driver::Job;
 use crate::election::{Leadership, Replica};
 
 /// The place of this replica among all, which determines its keys.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Seat {
     /// The leader has all keys.
     Leader(Leadership),
@@ -66,6 +66,22 @@ impl Seat {
         match self {
             Self::Leader(leadership) => leadership.is_leader(),
             Self::Member(replica) => replica.owns(key),
+        }
+    }
+
+    /// Returns whether this replica reconciles keys.
+    pub(super) fn is_active(&self) -> bool {
+        match self {
+            Self::Leader(leadership) => leadership.is_leader(),
+            Self::Member(replica) => replica.is_active(),
+        }
+    }
+
+    /// Returns why the Leases cannot be read or written.
+    pub(super) fn error(&self) -> Option<String> {
+        match self {
+            Self::Leader(leadership) => leadership.error(),
+            Self::Member(replica) => replica.error(),
         }
     }
 

@@ -4,12 +4,14 @@ use core::fmt;
 use core::future::Future;
 use core::time::Duration;
 
+use informer_core::report::OneLine;
 use informer_core::{
     Instant, RequestId, Timer,
     election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written},
 };
 use tokio::sync::watch;
 
+use crate::cache::panics::catch;
 use crate::health::unheard;
 use crate::timer::TokioTimer;
 
@@ -96,8 +98,13 @@ pub struct Election<C> {
     resign: watch::Receiver<bool>,
     /// Whether a failure was written to stderr since the Lease was last written.
     said: bool,
+    /// The last failure, until a request succeeds.
+    error: Option<String>,
+    on_error: Option<OnError>,
     timer: TokioTimer,
 }
+
+type OnError = Box<dyn FnMut(&str) + Send>;
 
 /// The state of an election. Clones share it.
 ///
@@ -119,6 +126,7 @@ struct State {
     /// The time until which this replica is certainly the leader.
     until: Option<Instant>,
     holder: Option<String>,
+    error: Option<String>,
     has_ended: bool,
 }
 
@@ -149,9 +157,19 @@ impl<C: LeaseClient> Election<C> {
             state,
             resign: resign_seen,
             said: false,
+            error: None,
+            on_error: None,
             timer,
         };
         Ok((leadership, election))
+    }
+
+    /// Calls `callback` with every failed request for the Lease. Failures are also logged, and the last one is
+    /// [shown](Leadership::error) until a request succeeds.
+    #[must_use]
+    pub fn on_error(mut self, callback: impl FnMut(&str) + Send + 'static) -> Self {
+        self.on_error = Some(Box::new(callback));
+        self
     }
 
     /// Runs until this replica has [resigned](Leadership::resign) or every [`Leadership`] was dropped; then the Lease is
@@ -178,10 +196,12 @@ impl<C: LeaseClient> Election<C> {
                     changed = self.resign.changed(), if is_wanted => is_wanted = changed.is_ok(),
                 },
                 ElectionStep::Read(id) => match within(patience, self.client.read()).await {
-                    Ok(lease) => self.elector.handle_read(timer.now(), id, lease),
+                    Ok(lease) => {
+                        self.error = None;
+                        self.elector.handle_read(timer.now(), id, lease);
+                    }
                     Err(error) => {
-                        tracing::warn!(%error, "cannot read the Lease");
-                        self.say("read", &error);
+                        self.failed(format!("cannot read the Lease: {error}"));
                         self.elector.handle_read_failed(timer.now(), id);
                     }
                 },
@@ -209,12 +229,12 @@ impl<C: LeaseClient> Election<C> {
 
     fn written(&mut self, id: RequestId, written: Result<Written, String>) {
         let written = written.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot write the Lease");
-            self.say("write", &error);
+            self.failed(format!("cannot write the Lease: {error}"));
             Written::Failed
         });
         if let Written::Done(_) = written {
             self.said = false;
+            self.error = None;
         }
         if written == Written::Conflict && self.elector.is_leader(self.timer.now()) {
             tracing::warn!(
@@ -224,14 +244,20 @@ impl<C: LeaseClient> Election<C> {
         self.elector.handle_written(self.timer.now(), id, written);
     }
 
-    /// Writes a failure to stderr if nobody hears of it otherwise, once until the Lease is written.
-    fn say(&mut self, what: &str, error: &str) {
-        if !self.said {
+    /// Reports a failure. It is written to stderr if nobody hears of it otherwise, once until the Lease is written.
+    fn failed(&mut self, error: String) {
+        tracing::warn!("{}", OneLine(&error));
+        if let Some(on_error) = &mut self.on_error {
+            // The hook gets only a shared reference.
+            if let Err(panic) = catch(|| on_error(&error)) {
+                let message = crate::cache::panics::message(&*panic);
+                tracing::error!("`on_error` of an election panicked: {}", OneLine(message));
+            }
+        } else if !self.said {
             let identity = self.elector.identity();
-            self.said = unheard::say(&format!(
-                "election of {identity}: cannot {what} the Lease: {error}"
-            ));
+            self.said = unheard::say(&format!("election of {identity}: {error}"));
         }
+        self.error = Some(error);
     }
 
     fn publish(&self, now: Instant) {
@@ -239,6 +265,7 @@ impl<C: LeaseClient> Election<C> {
         let state = State {
             until: self.elector.leads_until().filter(|_| leads),
             holder: self.elector.holder().map(ToOwned::to_owned),
+            error: self.error.clone(),
             has_ended: false,
         };
         self.state.send_if_modified(|before| {
@@ -282,6 +309,12 @@ impl Leadership {
     #[must_use]
     pub fn holder(&self) -> Option<String> {
         self.state.borrow().holder.clone()
+    }
+
+    /// Returns why the Lease cannot be read or written now; `None` if the last request succeeded.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        self.state.borrow().error.clone()
     }
 
     /// Waits until this replica is the leader. Returns `false` if the election has ended.

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informer_core::{
     Instant, Timer as _,
     election::{ElectionConfig, ElectionError, LeaseRecord, Members},
+    report::OneLine,
 };
 use tokio::sync::watch;
 
 use super::leader::{Election, Leadership, LeaseClient, within};
 use crate::cache::entry::Key;
+use crate::health::unheard;
 use crate::timer::TokioTimer;
 
 /// Lists the Leases of all replicas, and removes those of replicas that have ended.
@@ -90,6 +92,8 @@ pub struct ReplicaWork<C, M> {
 struct View {
     is_active: bool,
     live: Vec<String>,
+    /// Why the Leases cannot be listed.
+    error: Option<String>,
 }
 
 impl Replica {
@@ -145,6 +149,13 @@ impl Replica {
     pub fn live(&self) -> Vec<String> {
         let members = lock(&self.members);
         members.live().map(ToOwned::to_owned).collect()
+    }
+
+    /// Returns why the Lease of this replica cannot be read or written, or those of all cannot be listed now.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        let of_list = || self.view.borrow().error.clone();
+        self.leadership.error().or_else(of_list)
     }
 
     /// Waits until the owners of keys change. Returns `false` if the background work has ended.
@@ -216,6 +227,7 @@ impl Shared {
                     let pairs = leases.iter();
                     let pairs = pairs.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
                     lock(&self.members).handle_list(began, timer.now(), pairs);
+                    self.listed(None);
                     wakes.notify_one();
                     let next = timer.now() + config.retry_period;
                     tokio::select! {
@@ -225,7 +237,9 @@ impl Shared {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot list the Leases of the replicas");
+                    let error = format!("cannot list the Leases of the replicas: {error}");
+                    tracing::warn!("{}", OneLine(&error));
+                    self.listed(Some(error));
                 }
             }
             timer.sleep_until(timer.now() + config.retry_period).await;
@@ -287,6 +301,18 @@ impl Shared {
         }
     }
 
+    /// Publishes the result of a list. The first failure is written to stderr if nobody hears of it otherwise.
+    fn listed(&self, error: Option<String>) {
+        self.view.send_if_modified(|view| {
+            if let (None, Some(error)) = (&view.error, &error) {
+                unheard::say(error);
+            }
+            let is_news = view.error != error;
+            view.error = error;
+            is_news
+        });
+    }
+
     fn announce(&self) {
         let now = self.timer.now();
         let view = {
@@ -294,6 +320,7 @@ impl Shared {
             View {
                 is_active: members.is_active(now),
                 live: members.live().map(ToOwned::to_owned).collect(),
+                error: self.view.borrow().error.clone(),
             }
         };
         self.view.send_if_modified(|before| {

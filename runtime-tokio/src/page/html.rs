@@ -78,6 +78,13 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
             Time(queue.longest_running)
         ),
     )?;
+    if let Some(is_active) = metrics.is_active {
+        let state = if is_active { "takes part" } else { "waits" };
+        match &metrics.election_error {
+            Some(error) => row(out, "election", format_args!("{state}; {}", Escaped(error)))?,
+            None => row(out, "election", state)?,
+        }
+    }
     row(out, "waiting", queue.depth)?;
     row(
         out,

@@ -24,7 +24,7 @@ use crate::informer::Informer;
 /// | `/` | for people: each informer, its problems and advice |
 /// | `/metrics` | for Prometheus, in its text format |
 /// | `/health.json` | every [`Health`] as JSON |
-/// | `/readyz` | 200 if every informer is synced and running, else 503 with the names of those that are not |
+/// | `/readyz` | 200 if every informer is synced and running and every election has access to its Leases, else 503 with the names of those that are not |
 /// | `/livez` | 200 |
 ///
 /// It shows names, selectors and messages of the API server, but no objects. Access control is up to the program.
@@ -154,6 +154,11 @@ impl Page {
                 text.push_str(&trouble.to_string());
             }
             text.push('\n');
+        }
+        for (name, metrics) in self.controllers() {
+            if let Some(error) = metrics.election_error {
+                text.push_str(&format!("controller {name}: {error}\n"));
+            }
         }
         if text.is_empty() {
             return Answer::of("text/plain; charset=utf-8", "ok\n".to_owned());

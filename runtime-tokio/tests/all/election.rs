@@ -270,3 +270,38 @@ async fn a_new_leader_reconciles_every_key_that_came_before() {
     sleep(secs(5)).await;
     assert_eq!(b_runs(), ["of/handle", "of/left", "prod/p0"]);
 }
+
+/// Without the right to its Lease, a replica never reconciles anything, and everybody who asks learns why.
+#[tokio::test(start_paused = true)]
+async fn an_election_that_cannot_reach_its_lease_is_shown() {
+    let (leases, mock) = (Leases::default(), server_of(1));
+    leases.cut_off("a");
+    let (leadership, election) = elect(&leases, "a");
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hook = Arc::clone(&heard);
+    let election = election.on_error(move |error| {
+        hook.lock().unwrap().push(error.to_owned());
+        panic!("the hook panics as well");
+    });
+    let informer = Informer::<Raw>::builder_for(&mock.transport(), PODS);
+    let controller = Controller::new(informer).elected((leadership.clone(), election));
+    let handle = controller.handle();
+    tokio::spawn(controller.run(|_| core::future::ready(Ok::<_, std::io::Error>(()))));
+    sleep(secs(60)).await;
+    let metrics = handle.metrics();
+    let error = metrics.election_error.unwrap();
+    assert!(error.starts_with("cannot read the Lease: "), "{error}");
+    assert_eq!((metrics.is_active, metrics.succeeded), (Some(false), 0));
+    assert_eq!(leadership.error(), Some(error.clone()));
+    let count = heard.lock().unwrap().len();
+    assert!(count > 3 && heard.lock().unwrap().iter().all(|heard| *heard == error));
+
+    leases.reconnect("a");
+    sleep(secs(60)).await;
+    let metrics = handle.metrics();
+    assert_eq!(
+        (metrics.is_active, metrics.election_error),
+        (Some(true), None)
+    );
+    assert_eq!(metrics.succeeded, 1);
+}
