@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use informer_core::Resource;
 use informer_mock::{Backend, FailureKind, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tokio::controller::Controller;
+use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::health::State;
 use informer_tokio::informer::{AuditConfig, Initial, StillUnsynced};
@@ -559,6 +560,56 @@ async fn a_page_of_a_controller_has_the_informers_that_it_runs() {
     handle.stop();
     running.await.unwrap().unwrap();
     assert_eq!(get(address, "/readyz").await.0, 503);
+}
+
+/// All its informers are well, and still it reconciles nothing.
+#[tokio::test]
+async fn a_page_shows_an_election_that_cannot_reach_its_lease() {
+    let mock = server(&["a"]);
+    let election = Election::new(Forbidden, "a", Default::default()).unwrap();
+    let informer = Informer::<Raw>::builder_for(&mock.transport(), PODS);
+    let controller = Controller::new(informer).elected(election);
+    let handle = controller.handle();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Page::new("demo").controller(&handle).router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let running =
+        tokio::spawn(controller.run(|_| async { Ok::<_, core::convert::Infallible>(()) }));
+    while handle.metrics().election_error.is_none() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let error = "cannot read the Lease: no right";
+    let (status, text) = get(address, "/readyz").await;
+    assert_eq!(
+        (status, text),
+        (503, format!("controller pods.v1: {error}\n"))
+    );
+    let (_, text) = get(address, "/").await;
+    assert!(text.contains(&format!("waits; {error}")), "{text}");
+    let (_, text) = get(address, "/metrics").await;
+    let status = "leader_election_master_status{controller=\"pods.v1\"} 0";
+    assert!(text.contains(status), "{text}");
+    handle.stop();
+    running.await.unwrap().unwrap();
+}
+
+struct Forbidden;
+
+impl LeaseClient for Forbidden {
+    type Error = String;
+
+    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, String> {
+        Err("no right".to_owned())
+    }
+
+    async fn create(&mut self, _: &LeaseRecord) -> Result<Written, String> {
+        Err("no right".to_owned())
+    }
+
+    async fn update(&mut self, _: &LeaseRecord, _: &str, _: bool) -> Result<Written, String> {
+        Err("no right".to_owned())
+    }
 }
 
 /// Requests the page; returns the status and the body.
