@@ -6,14 +6,14 @@ use core::time::Duration;
 
 use informer_core::report::OneLine;
 use informer_core::{
-    Instant, RequestId, Timer,
+    Instant, RequestId,
     election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written},
 };
 use tokio::sync::watch;
 
+use super::clock::Clock;
 use crate::cache::panics::catch;
 use crate::health::unheard;
-use crate::timer::TokioTimer;
 
 /// Reads and writes the Lease of an election, with any client.
 ///
@@ -101,7 +101,7 @@ pub struct Election<C> {
     /// The last failure, until a request succeeds.
     error: Option<String>,
     on_error: Option<OnError>,
-    timer: TokioTimer,
+    clock: Clock,
 }
 
 type OnError = Box<dyn FnMut(&str) + Send>;
@@ -118,13 +118,15 @@ type OnError = Box<dyn FnMut(&str) + Send>;
 pub struct Leadership {
     state: watch::Receiver<State>,
     resign: watch::Sender<bool>,
-    timer: TokioTimer,
+    clock: Clock,
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct State {
     /// The time until which this replica is certainly the leader.
     until: Option<Instant>,
+    /// How often the leadership has lapsed.
+    term: u64,
     holder: Option<String>,
     error: Option<String>,
     has_ended: bool,
@@ -144,11 +146,11 @@ impl<C: LeaseClient> Election<C> {
         let elector = Elector::new(identity, config)?;
         let (state, state_seen) = watch::channel(State::default());
         let (resign, resign_seen) = watch::channel(false);
-        let timer = TokioTimer::default();
+        let clock = Clock::default();
         let leadership = Leadership {
             state: state_seen,
             resign,
-            timer,
+            clock: clock.clone(),
         };
         let election = Self {
             client,
@@ -159,7 +161,7 @@ impl<C: LeaseClient> Election<C> {
             said: false,
             error: None,
             on_error: None,
-            timer,
+            clock,
         };
         Ok((leadership, election))
     }
@@ -176,13 +178,13 @@ impl<C: LeaseClient> Election<C> {
     /// released. If the future is dropped, this replica stops leading, and the others have to wait until the Lease
     /// expires.
     pub async fn run(mut self) {
-        let mut timer = self.timer;
+        let clock = self.clock.clone();
         let mut is_wanted = true;
         loop {
             if !is_wanted || *self.resign.borrow_and_update() {
                 self.elector.release();
             }
-            let now = timer.now();
+            let now = clock.now();
             let step = self.elector.poll(now);
             self.publish(now);
             if self.elector.is_released() {
@@ -191,18 +193,18 @@ impl<C: LeaseClient> Election<C> {
             let patience = self.config.renew_deadline;
             match step {
                 ElectionStep::Wait(until) => tokio::select! {
-                    () = timer.sleep_until(until) => {}
+                    () = clock.sleep_until(until) => {}
                     // An error means that every `Leadership` was dropped.
                     changed = self.resign.changed(), if is_wanted => is_wanted = changed.is_ok(),
                 },
                 ElectionStep::Read(id) => match within(patience, self.client.read()).await {
                     Ok(lease) => {
                         self.error = None;
-                        self.elector.handle_read(timer.now(), id, lease);
+                        self.elector.handle_read(clock.now(), id, lease);
                     }
                     Err(error) => {
                         self.failed(format!("cannot read the Lease: {error}"));
-                        self.elector.handle_read_failed(timer.now(), id);
+                        self.elector.handle_read_failed(clock.now(), id);
                     }
                 },
                 ElectionStep::Create { id, record } => {
@@ -236,12 +238,12 @@ impl<C: LeaseClient> Election<C> {
             self.said = false;
             self.error = None;
         }
-        if written == Written::Conflict && self.elector.is_leader(self.timer.now()) {
+        if written == Written::Conflict && self.elector.is_leader(self.clock.now()) {
             tracing::warn!(
                 "another client changed or deleted the Lease; not leading until a read confirms it"
             );
         }
-        self.elector.handle_written(self.timer.now(), id, written);
+        self.elector.handle_written(self.clock.now(), id, written);
     }
 
     /// Reports a failure. It is written to stderr if nobody hears of it otherwise, once until the Lease is written.
@@ -262,8 +264,15 @@ impl<C: LeaseClient> Election<C> {
 
     fn publish(&self, now: Instant) {
         let leads = self.elector.is_leader(now);
+        let (until, term) = {
+            let before = self.state.borrow();
+            (before.until, before.term)
+        };
+        // It has not led for a moment, even if nobody has seen that.
+        let has_lapsed = until.is_some_and(|until| until <= now);
         let state = State {
             until: self.elector.leads_until().filter(|_| leads),
+            term: term + u64::from(has_lapsed),
             holder: self.elector.holder().map(ToOwned::to_owned),
             error: self.error.clone(),
             has_ended: false,
@@ -287,10 +296,15 @@ impl<C> fmt::Debug for Election<C> {
 }
 
 impl Leadership {
+    #[cfg(test)]
+    pub(super) const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Returns how long this replica is certainly the leader from now on, as of the last update.
     pub(crate) fn leads_for(&mut self) -> Option<Duration> {
         let until = self.state.borrow_and_update().until?;
-        (!*self.resign.borrow()).then(|| until.saturating_duration_since(self.timer.now()))
+        (!*self.resign.borrow()).then(|| until.saturating_duration_since(self.clock.now()))
     }
 
     /// Waits for a change of the state. Returns `false` if the election has ended.
@@ -302,7 +316,7 @@ impl Leadership {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         let until = self.state.borrow().until;
-        !*self.resign.borrow() && until.is_some_and(|until| self.timer.now() < until)
+        !*self.resign.borrow() && until.is_some_and(|until| self.clock.now() < until)
     }
 
     /// Returns the last known holder of the Lease.
@@ -333,18 +347,21 @@ impl Leadership {
     /// Waits until this replica is not the leader, at the latest until its leadership expires.
     pub async fn lost(&self) {
         let (mut state, mut resign) = (self.state.clone(), self.resign.subscribe());
-        let mut timer = self.timer;
+        let term = state.borrow().term;
         loop {
             state.mark_unchanged();
             resign.mark_unchanged();
             let Some(until) = state.borrow().until.filter(|_| self.is_leader()) else {
                 return;
             };
+            if state.borrow().term != term {
+                return;
+            }
             tokio::select! {
-                () = timer.sleep_until(until) => {}
+                () = self.clock.sleep_until(until) => {}
                 changed = state.changed() => if changed.is_err() {
                     // The election was dropped, so nothing is renewed, but the Lease remains until it expires.
-                    timer.sleep_until(until).await;
+                    self.clock.sleep_until(until).await;
                 },
                 _ = resign.changed() => {}
             }

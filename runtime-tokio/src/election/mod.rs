@@ -1,5 +1,6 @@
 //! Replicas of one program: a leader among them, or replicas that share the work.
 
+mod clock;
 mod leader;
 mod replica;
 

@@ -4,16 +4,16 @@ use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{
-    Instant, Timer as _,
+    Instant,
     election::{ElectionConfig, ElectionError, LeaseRecord, Members},
     report::OneLine,
 };
 use tokio::sync::watch;
 
+use super::clock::Clock;
 use super::leader::{Election, Leadership, LeaseClient, within};
 use crate::cache::entry::Key;
 use crate::health::unheard;
-use crate::timer::TokioTimer;
 
 /// Lists the Leases of all replicas, and removes those of replicas that have ended.
 ///
@@ -72,7 +72,7 @@ pub struct Replica {
     members: Arc<Mutex<Members>>,
     view: watch::Receiver<View>,
     leadership: Leadership,
-    timer: TokioTimer,
+    clock: Clock,
 }
 
 /// The background work of a [`Replica`]: renews its Lease and lists those of all replicas.
@@ -84,7 +84,7 @@ pub struct ReplicaWork<C, M> {
     members: Arc<Mutex<Members>>,
     view: watch::Sender<View>,
     leadership: Leadership,
-    timer: TokioTimer,
+    clock: Clock,
 }
 
 /// Everything that determines the owner of a key.
@@ -113,12 +113,12 @@ impl Replica {
         let members = Arc::new(Mutex::new(Members::new(identity.clone(), config)?));
         let (leadership, election) = Election::new(lease, identity, config)?;
         let (view, view_seen) = watch::channel(View::default());
-        let timer = TokioTimer::default();
+        let clock = Clock::default();
         let replica = Self {
             members: Arc::clone(&members),
             view: view_seen,
             leadership: leadership.clone(),
-            timer,
+            clock: clock.clone(),
         };
         let work = ReplicaWork {
             election,
@@ -127,7 +127,7 @@ impl Replica {
             members,
             view,
             leadership,
-            timer,
+            clock,
         };
         Ok((replica, work))
     }
@@ -135,13 +135,13 @@ impl Replica {
     /// Returns whether a key currently belongs to this replica.
     #[must_use]
     pub fn owns(&self, key: &Key) -> bool {
-        lock(&self.members).owns(self.timer.now(), key.as_str())
+        lock(&self.members).owns(self.clock.now(), key.as_str())
     }
 
     /// Returns whether this replica can own keys at all.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        lock(&self.members).is_active(self.timer.now())
+        lock(&self.members).is_active(self.clock.now())
     }
 
     /// Returns the names of the live replicas, including this one.
@@ -187,12 +187,12 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
             members,
             view,
             leadership,
-            timer,
+            clock,
         } = self;
         let shared = Shared {
             members,
             view,
-            timer,
+            clock: clock.clone(),
         };
         let wakes = tokio::sync::Notify::new();
         tokio::select! {
@@ -201,7 +201,7 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
             () = shared.hold(&leadership, &wakes) => {}
             () = shared.tell_in_time(&wakes) => {}
         }
-        lock(&shared.members).handle_lease(timer.now(), None);
+        lock(&shared.members).handle_lease(clock.now(), None);
         shared.announce();
     }
 }
@@ -209,7 +209,7 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
 struct Shared {
     members: Arc<Mutex<Members>>,
     view: watch::Sender<View>,
-    timer: TokioTimer,
+    clock: Clock,
 }
 
 impl Shared {
@@ -219,20 +219,20 @@ impl Shared {
         config: ElectionConfig,
         wakes: &tokio::sync::Notify,
     ) {
-        let mut timer = self.timer;
+        let clock = &self.clock;
         loop {
-            let began = timer.now();
+            let began = clock.now();
             match within(config.renew_deadline, client.list()).await {
                 Ok(leases) => {
                     let pairs = leases.iter();
                     let pairs = pairs.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
-                    lock(&self.members).handle_list(began, timer.now(), pairs);
+                    lock(&self.members).handle_list(began, clock.now(), pairs);
                     self.listed(None);
                     wakes.notify_one();
-                    let next = timer.now() + config.retry_period;
+                    let next = clock.now() + config.retry_period;
                     tokio::select! {
                         // A slow removal does not delay the next list.
-                        () = timer.sleep_until(next) => continue,
+                        () = clock.sleep_until(next) => continue,
                         () = self.remove_gone(&mut client, &leases) => {}
                     }
                 }
@@ -242,14 +242,14 @@ impl Shared {
                     self.listed(Some(error));
                 }
             }
-            timer.sleep_until(timer.now() + config.retry_period).await;
+            clock.sleep_until(clock.now() + config.retry_period).await;
         }
     }
 
     /// Removes the Leases of replicas that have ended.
     async fn remove_gone<M: MembersClient>(&self, client: &mut M, leases: &[LeaseRecord]) {
         let is_gone = |members: &Members, lease: &LeaseRecord| {
-            let mut gone = members.gone(self.timer.now());
+            let mut gone = members.gone(self.clock.now());
             gone.any(|gone| gone == (lease.holder.as_str(), lease.renewed.as_str()))
         };
         for lease in leases {
@@ -274,7 +274,7 @@ impl Shared {
         let mut leads = leadership.clone();
         loop {
             // Each has its own clock, but durations are the same on both.
-            let now = self.timer.now();
+            let now = self.clock.now();
             let until = leads.leads_for().map(|time| now + time);
             lock(&self.members).handle_lease(now, until);
             wakes.notify_one();
@@ -287,15 +287,15 @@ impl Shared {
 
     /// Publishes changes, both those from responses and those from the passage of time.
     async fn tell_in_time(&self, wakes: &tokio::sync::Notify) {
-        let mut timer = self.timer;
+        let clock = &self.clock;
         loop {
             self.announce();
-            let next: Option<Instant> = lock(&self.members).next_change(timer.now());
+            let next: Option<Instant> = lock(&self.members).next_change(clock.now());
             match next {
                 None => wakes.notified().await,
                 Some(next) => tokio::select! {
                     () = wakes.notified() => {}
-                    () = timer.sleep_until(next) => {}
+                    () = clock.sleep_until(next) => {}
                 },
             }
         }
@@ -314,7 +314,7 @@ impl Shared {
     }
 
     fn announce(&self) {
-        let now = self.timer.now();
+        let now = self.clock.now();
         let view = {
             let members = lock(&self.members);
             View {
