@@ -1,8 +1,10 @@
 //! The clock of elections.
 
+#[cfg(test)]
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 #[cfg(test)]
-use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering};
+use std::sync::Arc;
 
 use informer_core::{Instant, Timer as _};
 
@@ -58,6 +60,7 @@ impl Clock {
 /// Returns for how long the machine has been suspended since it was started, and never less than before.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn suspended() -> Duration {
+    #[cfg(not(test))]
     use core::sync::atomic::{AtomicU64, Ordering};
 
     use rustix::time::{ClockId, clock_gettime};
