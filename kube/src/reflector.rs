@@ -268,7 +268,7 @@ pub struct Writer<K: Lookup> {
 }
 
 impl<K: Lookup<DynamicType: Eq + Hash + Clone> + Clone> Writer<K> {
-    /// Creates a writer for a type that is known only at run time. [`store`] serves other types.
+    /// Creates a writer for a type that is known only at run time. [`store()`] serves other types.
     #[must_use]
     pub fn new(dyntype: K::DynamicType) -> Self {
         let state = State {
