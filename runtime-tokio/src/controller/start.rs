@@ -16,6 +16,9 @@ use crate::health::error::{Missing, NotSynced};
 /// How often progress is checked within the time that an informer may be without it.
 const CHECKS: u32 = 16;
 
+/// How long an informer of which a part is complete may be without progress before its controller begins with that part.
+const REST: Duration = Duration::from_secs(10);
+
 /// What an informer has for its controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Readiness {
@@ -25,6 +28,8 @@ pub(crate) enum Readiness {
     Restored,
     /// It is on its way, and has got so far. The number changes with every byte.
     Waiting(u64),
+    /// The same, and one of its sources is complete.
+    Partly(u64),
     Ended,
 }
 
@@ -58,6 +63,7 @@ impl<V: Send + Sync> Places for Inner<V> {
         match status {
             Status { closed: true, .. } => Readiness::Ended,
             _ if status.synced || (some && all) => Readiness::Usable,
+            _ if some => Readiness::Partly(progress),
             Status { served: true, .. } => Readiness::Restored,
             _ => Readiness::Waiting(progress),
         }
@@ -88,15 +94,25 @@ pub(super) async fn all_usable(
                 Readiness::Usable => continue,
                 Readiness::Ended => is_over = true,
                 Readiness::Restored => *since = now,
-                Readiness::Waiting(_) if readiness != *before => *since = now,
+                Readiness::Waiting(_) | Readiness::Partly(_) if readiness != *before => {
+                    *since = now;
+                }
+                // What is missing hangs, so it does not hold up the rest.
+                Readiness::Partly(_) if now - *since >= REST => continue,
+                Readiness::Partly(_) => {}
                 Readiness::Waiting(_) => {
                     is_over |= limit.is_some_and(|limit| now - *since >= limit);
                 }
             }
             *before = readiness;
             missing.push(one);
+            let limit = if let Readiness::Partly(_) = readiness {
+                Some(REST)
+            } else {
+                limit
+            };
             let until = limit.and_then(|limit| since.checked_add(limit));
-            check = check.map(|check| until.map_or(check, |until| check.min(until)));
+            check = check.into_iter().chain(until).min();
         }
         if missing.is_empty() {
             return Ok(());

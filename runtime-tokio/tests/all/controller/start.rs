@@ -150,3 +150,28 @@ async fn only_the_keys_of_a_namespace_without_a_list_wait_for_it() {
     assert_eq!(metrics.waiting_for_lists, 0, "{metrics:?}");
     controller.stop().await;
 }
+
+/// The list of a namespace that hangs has not failed, but it holds up the others for some seconds only.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_list_hangs_holds_up_nothing() {
+    for limit in [Some(secs(120)), None] {
+        let mock = server();
+        for namespace in ["a", "b"] {
+            let metadata = json!({ "namespace": namespace, "name": "x" });
+            mock.create("replicasets.apps", json!({ "metadata": metadata }))
+                .unwrap();
+        }
+        let stall = Fault::stall().on_path("/apis/apps/v1/namespaces/b/replicasets");
+        mock.with(|server| server.inject(stall.always()));
+        let sets = Informer::<Raw>::builder_for(&mock.transport(), SETS)
+            .namespaces(["a", "b"])
+            .initial(Initial::List);
+        let (controller, log) = (Controller::new(sets).sync_within(limit), Log::default());
+        let controller = run(controller, noting(&log));
+        controller.handle.enqueue(Key::new("b/x"));
+        sleep(secs(900)).await;
+        assert_eq!(*log.lock().unwrap(), [("a/x".to_owned(), 10)]);
+        assert_eq!(controller.handle.metrics().waiting_for_lists, 1);
+        controller.stop().await;
+    }
+}
