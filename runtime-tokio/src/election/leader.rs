@@ -2,7 +2,9 @@
 
 use core::fmt;
 use core::future::Future;
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
+use std::sync::Arc;
 
 use informer_core::report::OneLine;
 use informer_core::{
@@ -104,7 +106,8 @@ pub struct Election<C> {
     clock: Clock,
 }
 
-type OnError = Box<dyn FnMut(&str) + Send>;
+/// Its panics are caught, so it leaves nothing inconsistent.
+type OnError = AssertUnwindSafe<Arc<dyn Fn(&str) + Send + Sync>>;
 
 /// The state of an election. Clones share it.
 ///
@@ -169,8 +172,8 @@ impl<C: LeaseClient> Election<C> {
     /// Calls `callback` with every failed request for the Lease. Failures are also logged, and the last one is
     /// [shown](Leadership::error) until a request succeeds.
     #[must_use]
-    pub fn on_error(mut self, callback: impl FnMut(&str) + Send + 'static) -> Self {
-        self.on_error = Some(Box::new(callback));
+    pub fn on_error(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(AssertUnwindSafe(Arc::new(callback)));
         self
     }
 
@@ -249,8 +252,7 @@ impl<C: LeaseClient> Election<C> {
     /// Reports a failure. It is written to stderr if nobody hears of it otherwise, once until the Lease is written.
     fn failed(&mut self, error: String) {
         tracing::warn!("{}", OneLine(&error));
-        if let Some(on_error) = &mut self.on_error {
-            // The hook gets only a shared reference.
+        if let Some(on_error) = &self.on_error {
             if let Err(panic) = catch(|| on_error(&error)) {
                 let message = crate::cache::panics::message(&*panic);
                 tracing::error!("`on_error` of an election panicked: {}", OneLine(message));
