@@ -302,12 +302,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// Returns the number of keys that wait for a worker, without delayed ones.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let now = self.shared.timer.now();
-        let mut state = self.lock();
-        state.queue.advance(now);
-        let waiting = state.queue.waiting();
-        self.wake(state);
-        waiting
+        self.metrics().depth
     }
 
     fn change(&self, change: impl FnOnce(&mut informer_core::queue::PolledQueue<K, Limit<K>>)) {
