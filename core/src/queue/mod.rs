@@ -34,8 +34,9 @@ const MOST_PASSED: u32 = 16;
 ///
 /// The queue has no clock and never waits: [`take`](Self::take) returns the key to process now, and
 /// [`ready_at`](Self::ready_at) the time to check again. A delayed key is ready from its time on, whether or not a worker
-/// asks for one: every method that gets the time begins with [`advance`](Self::advance). [`Waiters`] implements the rules for sleeping workers. Memory
-/// is used for keys that wait, that are being processed, or whose failures the rate limit has counted.
+/// asks for one: every method that changes the queue and gets the time begins with [`advance`](Self::advance).
+/// [`Waiters`] implements the rules for sleeping workers. Memory is used for keys that wait, that are being processed, or
+/// whose failures the rate limit has counted.
 ///
 /// ```
 /// use core::time::Duration;

@@ -150,6 +150,15 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
 
     /// Reconciles all owners of a changed object that are of the controller's kind, like [`owns`](Self::owns), whether or not
     /// they have `controller: true`. kube-rs does so.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Raw};
+    /// # use informer_tokio::controller::Controller;
+    /// # fn example(sets: Informer<Raw>, shared: Informer<Raw>) {
+    /// // A ConfigMap that several sets own, of which none manages it.
+    /// let controller = Controller::new(&sets).owns_any(&shared);
+    /// # }
+    /// ```
     pub fn owns_any<I: IntoOwned>(self, informer: I) -> Self {
         let kind = self.owner.clone();
         self.watches(informer, move |entry| {
@@ -334,7 +343,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
 
     fn seated(mut self, seat: Seat, work: Job) -> Self {
         self.keep = self.keep.seated(seat.clone());
-        // A second election would need a second Lease, and replaces the first one.
+        // The metrics show the first election. A second one would need a second Lease.
         let _ = self.counts.seat.set(seat.clone());
         self.part = Some(Part { seat, work });
         self
@@ -358,8 +367,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Sets how long an informer may receive nothing before it is synced. Then [`run`](Self::run) fails with an error that
     /// names it, so that the replica does not stay useless unnoticed. The default is two minutes; `None` waits for ever.
     ///
-    /// Each received byte begins the time anew, but not those of a failed request that is repeated. An informer that shows the data of a [journal](crate::journal::Journal)
-    /// has no limit.
+    /// Each received byte begins the time anew, but not those of a failed request that is repeated. An informer that shows
+    /// the data of a [journal](crate::journal::Journal) has no limit.
     ///
     /// ```
     /// # use core::time::Duration;
@@ -383,6 +392,14 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
 
     /// Sets how long a run may take. Then it is cut, which is a [`Failure`], and its key is retried. There is no limit by
     /// default, but a run of ten minutes is [reported](Failure::StillRunning).
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
+    /// // A request without a timeout does not hold its key for ever.
+    /// let controller = controller.run_within(Duration::from_secs(300));
+    /// # }
+    /// ```
     pub const fn run_within(mut self, limit: Duration) -> Self {
         self.run_within = Some(limit);
         self

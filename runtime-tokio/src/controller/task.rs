@@ -83,6 +83,16 @@ impl<F: Form> Task<F> {
     ///
     /// The keys of [`owns`](super::Controller::owns) are those of objects that the informer selects. Those of
     /// [`watches`](super::Controller::watches), streams and handles can be any.
+    ///
+    /// ```
+    /// # fn clean_up(key: &informer_tokio::Key) {}
+    /// # fn example(task: &informer_tokio::controller::Task<informer_tokio::Raw>) {
+    /// match task.exists() {
+    ///     Some(false) => clean_up(task.key()),
+    ///     Some(true) | None => {} // It may exist without the label that the informer selects.
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub const fn exists(&self) -> Option<bool> {
         self.exists
@@ -196,6 +206,13 @@ impl Next {
     }
 
     /// Sets the priority of the key when it is requeued. Keys of higher priority come first.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use informer_tokio::controller::Next;
+    /// // A periodic check, which no change waits for.
+    /// let next = Next::after(Duration::from_secs(3600)).priority(-1000);
+    /// ```
     #[must_use]
     pub const fn priority(self, priority: i32) -> Self {
         Self {

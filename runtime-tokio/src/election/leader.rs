@@ -171,6 +171,15 @@ impl<C: LeaseClient> Election<C> {
 
     /// Calls `callback` with every failed request for the Lease. Failures are also logged, and the last one is
     /// [shown](Leadership::error) until a request succeeds.
+    ///
+    /// ```
+    /// use informer_tokio::election::{Election, LeaseClient};
+    /// # fn example(client: impl LeaseClient) -> Result<(), informer_tokio::election::ElectionError> {
+    /// let (leadership, election) = Election::new(client, "web-0", Default::default())?;
+    /// let election = election.on_error(|error| eprintln!("{error}")); // For example, that a right is missing.
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn on_error(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_error = Some(AssertUnwindSafe(Arc::new(callback)));
