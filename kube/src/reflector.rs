@@ -47,10 +47,7 @@ where
     K: Lookup<DynamicType: Eq + Hash + Clone> + Clone + 'static,
     W: Stream<Item = Result<Event<K>>>,
 {
-    Reflector {
-        writer,
-        stream: Box::pin(stream),
-    }
+    Reflector(Some((writer, Box::pin(stream))))
 }
 
 /// Creates a store and its writer.
@@ -63,10 +60,8 @@ where
     (writer.as_reader(), writer)
 }
 
-struct Reflector<K: Lookup, W> {
-    writer: Writer<K>,
-    stream: Pin<Box<W>>,
-}
+/// The writer is dropped at the end of the stream, as by kube.
+struct Reflector<K: Lookup, W>(Option<(Writer<K>, Pin<Box<W>>)>);
 
 // Only the stream is pinned, in its box.
 impl<K: Lookup, W> Unpin for Reflector<K, W> {}
@@ -79,16 +74,20 @@ where
     type Item = W::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<W::Item>> {
-        let next = self.stream.as_mut().poll_next(cx);
+        let Some((writer, stream)) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let next = stream.as_mut().poll_next(cx);
         match &next {
-            Poll::Ready(Some(Ok(event))) => self.writer.apply_watcher_event(event),
+            Poll::Ready(Some(Ok(event))) => writer.apply_watcher_event(event),
             // They exist, so the list does not remove them.
             Poll::Ready(Some(Err(error))) => {
                 for key in undecodable(error) {
-                    self.writer.unseen.retain(|object| !is_key_of(&key, object));
+                    writer.unseen.retain(|object| !is_key_of(&key, object));
                 }
             }
-            Poll::Ready(None) | Poll::Pending => {}
+            Poll::Ready(None) => self.0 = None,
+            Poll::Pending => {}
         }
         next
     }

@@ -38,7 +38,8 @@ const AHEAD: usize = 64;
 ///
 /// All adapters of kube's [`WatchStreamExt`](kube_runtime::WatchStreamExt) apply. The differences:
 /// - Failed requests are retried with growing delays without `default_backoff`, and a watch that ends at once is not
-///   reopened in a loop. Each failure is still an `Err` item, after which the stream continues.
+///   reopened in a loop. Each failure is still an `Err` item, after which the stream continues. A list that is only
+///   slow and a connection that is found to be dead are no failures, as in kube.
 /// - A watch that is answered with 410 leads to a list.
 /// - An object that cannot be decoded is skipped and named in an `Err` item, which for those of a list comes before
 ///   [`Event::InitDone`]; all others are delivered. The store of [`reflector`](crate::reflector()) keeps the state before.
@@ -408,6 +409,18 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
         } else {
             report
         };
+        // No request has failed, and kube continues without an item.
+        let is_dead = matches!(report.problem, Problem::Silent(_))
+            && matches!(self.activity, Activity::Watching);
+        let is_notice = is_dead
+            || matches!(
+                report.problem,
+                Problem::SlowList(_) | Problem::VersionWentBack
+            );
+        if is_notice {
+            tracing::warn!("{report}");
+            return;
+        }
         // The engine expects answers such as 429 and repeats the request, but kube passes on each of them.
         let is_answer =
             report.level >= Level::Info && matches!(report.problem, Problem::Answer { .. });

@@ -91,7 +91,7 @@ impl Decoder<Raw> {
 }
 
 impl Raw {
-    /// Stores a copy of an object's JSON, which must be well-formed.
+    /// Stores a copy of an object's JSON, which must be well-formed and begin with its brace.
     #[must_use]
     pub fn new(json: &[u8]) -> Self {
         Self(json.into())

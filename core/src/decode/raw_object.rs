@@ -26,7 +26,8 @@ impl<'a> RawObject<'a> {
         Self { bytes, head }
     }
 
-    /// Parses the identity of an object from its JSON, or from the bytes that [`RawObject::bytes`] returned.
+    /// Parses the identity of an object from its JSON, which begins with a brace, or from the bytes that
+    /// [`RawObject::bytes`] returned.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Self {
         let (head, _) = ObjectHead::parse_as(Format::of_object(bytes), bytes, true);

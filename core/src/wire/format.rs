@@ -13,8 +13,9 @@ pub enum Format {
 impl Format {
     /// Returns the format of an object without an envelope, as [`RawObject::bytes`](crate::RawObject::bytes) returns it.
     ///
-    /// JSON begins with a brace. As the first byte of a message, a brace would begin a group, which no Kubernetes type
-    /// has; an object for which this is wrong is rejected when it is received.
+    /// The first byte decides. JSON is a brace, without white space before it: a line feed would be the first field of a
+    /// message. As the first byte of a message, a brace would begin a group, which no Kubernetes type has, so such a message is
+    /// rejected when it is received.
     ///
     /// ```
     /// # #[cfg(feature = "protobuf")] {
@@ -26,8 +27,7 @@ impl Format {
     /// ```
     #[must_use]
     pub fn of_object(bytes: &[u8]) -> Self {
-        let is_json = !cfg!(feature = "protobuf")
-            || matches!(bytes.trim_ascii_start().first(), None | Some(b'{'));
+        let is_json = !cfg!(feature = "protobuf") || matches!(bytes.first(), None | Some(b'{'));
         if is_json { Self::Json } else { Self::Protobuf }
     }
 

@@ -5,6 +5,8 @@
 mod discovery;
 mod fleet;
 mod informers;
+#[cfg(feature = "controller")]
+mod kube_runtime;
 mod lease;
 #[cfg(feature = "controller")]
 mod reflector;

@@ -19,12 +19,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::server::{Server, client, server};
 
-fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({ "metadata": { "name": name, "namespace": "prod" },
             "spec": { "containers": [{ "name": "main" }] } })
 }
 
-fn pods(mock: &Server) -> Api<Pod> {
+pub(crate) fn pods(mock: &Server) -> Api<Pod> {
     Api::all(client(mock))
 }
 
@@ -39,7 +39,7 @@ fn shown<K: ResourceExt>(event: &Result<Event<K>>) -> String {
     }
 }
 
-async fn next<K: ResourceExt>(
+pub(crate) async fn next<K: ResourceExt>(
     events: &mut (impl Stream<Item = Result<Event<K>>> + Unpin),
     count: usize,
 ) -> Vec<String> {
@@ -55,7 +55,7 @@ async fn next<K: ResourceExt>(
 }
 
 /// Reads for a time, and returns the events.
-async fn during<K: ResourceExt>(
+pub(crate) async fn during<K: ResourceExt>(
     time: Duration,
     events: &mut (impl Stream<Item = Result<Event<K>>> + Unpin),
 ) -> Vec<String> {

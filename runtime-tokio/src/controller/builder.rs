@@ -435,7 +435,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     }
 
     /// Calls `callback` with every failure. Failures are also logged. A panic in `callback` is logged, and the controller
-    /// continues.
+    /// continues. With neither a callback nor a reader of [`results`](Self::results) nor a subscriber of `tracing`, the first
+    /// failure since the last successful run is a line on stderr.
     pub fn on_failure(
         mut self,
         callback: impl Fn(&Key, &Failure<'_>) + Send + Sync + 'static,

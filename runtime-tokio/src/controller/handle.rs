@@ -52,6 +52,8 @@ pub(super) struct Counts {
     pub(super) cut: AtomicU64,
     pub(super) unseen: AtomicU64,
     pub(super) reconcile: Mutex<Spread>,
+    /// The keys whose runs were reported because they take long.
+    pub(super) long: Mutex<Vec<Key>>,
     /// The place of this replica, if there are several.
     pub(super) seat: OnceLock<Seat>,
 }
@@ -65,6 +67,8 @@ pub(super) const ORDER: Ordering = Ordering::Relaxed;
 pub struct ControllerMetrics {
     /// The number of running reconciliations.
     pub running: usize,
+    /// The keys whose runs have taken more than ten minutes and have not ended.
+    pub long_runs: Vec<Key>,
     /// The number of keys that wait until the cache shows their writes.
     pub waiting_for_writes: usize,
     /// The number of keys that wait for the first list of their namespace or cluster.
@@ -117,9 +121,14 @@ impl Counts {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn long(&self) -> MutexGuard<'_, Vec<Key>> {
+        self.long.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn metrics(&self, queue: QueueMetrics) -> ControllerMetrics {
         ControllerMetrics {
             running: self.running.load(ORDER),
+            long_runs: self.long().clone(),
             waiting_for_writes: self.settling.load(ORDER),
             waiting_for_lists: self.held.load(ORDER),
             succeeded: self.succeeded.load(ORDER),

@@ -1,6 +1,7 @@
 //! Controllers: a reconcile function that is called with the keys of changed objects.
 
 mod builder;
+mod engine;
 mod handle;
 pub(crate) mod metrics;
 mod only;

@@ -46,6 +46,11 @@ impl Results {
         })
     }
 
+    /// Returns whether somebody has asked for them.
+    pub(super) const fn is_read(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(super) fn send(
         &self,
         key: &Key,

@@ -78,6 +78,9 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
             Time(queue.longest_running)
         ),
     )?;
+    for key in &metrics.long_runs {
+        row(out, "running for over ten minutes", Escaped(key.as_str()))?;
+    }
     if let Some(is_active) = metrics.is_active {
         let state = if is_active { "takes part" } else { "waits" };
         match &metrics.election_error {

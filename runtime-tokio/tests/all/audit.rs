@@ -116,6 +116,27 @@ async fn with_an_audit_it_is_gone_within_a_period() {
     }
 }
 
+/// A period of zero would list without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_period_of_zero_counts_as_a_second() {
+    let mock = server_of(3);
+    let reports = Reports::default();
+    let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
+        .audit(AuditConfig::new(Duration::ZERO));
+    let pods = audited.spawn();
+    pods.synced().await.unwrap();
+    let before = mock.log().mark();
+    sleep(Duration::from_secs(60)).await;
+    let log = mock.log();
+    let audits = log
+        .since(before)
+        .filter(|request| request.verb == Verb::List);
+    let audits = audits.count();
+    // Each period ends up to two fifths early.
+    assert!((60..=100).contains(&audits), "{audits} lists in a minute");
+    pods.stop();
+}
+
 /// A watch that loses events: additions, changes and deletions are all repaired.
 #[tokio::test(start_paused = true)]
 async fn lost_events_of_every_kind_are_repaired() {

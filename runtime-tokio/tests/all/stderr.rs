@@ -4,11 +4,12 @@ use core::time::Duration;
 use std::process::Command;
 
 use informer_mock::Fault;
+use informer_tokio::controller::Controller;
 use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
 use informer_tokio::{Informer, Raw};
 use tokio::time::sleep;
 
-use crate::support::{PODS, server};
+use crate::support::{PODS, pod, server};
 
 /// Set in the process in which nobody listens.
 const CHILD: &str = "INFORMER_TEST_UNHEARD";
@@ -44,10 +45,24 @@ fn a_problem_that_nobody_hears_of_is_on_stderr() {
     let election = lines("election");
     assert_eq!(election.len(), 1, "{election:?}");
     assert!(election[0].contains("cannot read the Lease: no right"));
+    let runs = lines("runs");
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0], "controller pods.v1: prod/web: no luck");
+    assert_eq!(lines("heard-runs"), [""; 0]);
 }
 
 async fn fail(case: &str) {
     let mock = server();
+    if case.ends_with("runs") {
+        mock.create("pods", pod("web", 1)).unwrap();
+        let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS).spawn();
+        let mut controller = Controller::new(&pods);
+        let _read = (case == "heard-runs").then(|| controller.results());
+        let running = controller.run(|_| async { Err::<(), _>("no luck") });
+        let ended = tokio::time::timeout(Duration::from_secs(600), running).await;
+        assert!(ended.is_err(), "{ended:?}");
+        return;
+    }
     let fault = match case {
         "refused" => Fault::refuse(),
         _ => Fault::api_status(403, "Forbidden", "no right"),

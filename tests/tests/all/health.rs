@@ -9,7 +9,7 @@ use informer_core::Resource;
 use informer_mock::{Backend, FailureKind, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tokio::controller::Controller;
 use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
-use informer_tokio::handler::HandlerOptions;
+use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
 use informer_tokio::health::State;
 use informer_tokio::informer::{AuditConfig, Initial, StillUnsynced};
 use informer_tokio::page::Page;
@@ -408,6 +408,17 @@ async fn figures_go_to_the_metrics_facade() {
     assert_eq!(of_h("informer_handler_panics_total"), Some(1));
     let reports = "informer_reports_total{informer=pods.v1,class=too-many-requests}";
     assert_eq!(recorder.count(reports), Some(1));
+
+    // A handler that takes ten seconds for each of the three objects, during which another one comes.
+    let slow = AsyncHandlers::<Raw>::new().on_add(async |_, _| sleep(secs(10)).await);
+    pods.add_async_handler_with(&options.name("slow"), slow);
+    sleep(secs(1)).await;
+    mock.create("pods", pod("d", 1)).unwrap();
+    let pending = "informer_handler_pending{informer=pods.v1,handler=slow}";
+    sleep(secs(34)).await;
+    assert_eq!(recorder.gauge(pending), Some(1.0));
+    sleep(secs(10)).await;
+    assert_eq!(recorder.gauge(pending), Some(0.0));
 }
 
 /// Health shows the number of audits, the time of the last one, and its result.

@@ -1,6 +1,7 @@
 //! Each example on a whole control plane, with exactly the rights of its manifest in `examples/deploy`.
 
 mod rights;
+mod tenants;
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,11 @@ use tokio::sync::Mutex;
 use crate::Context;
 
 pub(crate) use rights::each_example_reports_a_missing_right;
+pub(crate) use tenants::leader_and_server_are_killed_in_turn;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Some tests change the same ClusterRoles.
+/// Some tests change the same roles, and Leases of the same names.
 static ROLES: Mutex<()> = Mutex::const_new(());
 
 /// Runs every example as a user would, with the token of its ServiceAccount, and checks the result with kubectl.
@@ -34,6 +36,7 @@ pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outc
     trial.firewall().await?;
     trial.sample_controller().await?;
     trial.same_controller().await?;
+    trial.tenants().await?;
     for (account, arguments, shown) in [
         ("kube-client", &["default"][..], "is deleted"),
         ("factory", &[], "nodes.v1: watching"),
@@ -50,6 +53,7 @@ pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outc
 /// Three processes of the example `leader` run for one Lease. The leader is killed by SIGKILL, and the next one ended by
 /// SIGTERM; kubectl shows who holds the Lease. Then three share keys, and one of them is killed.
 pub(crate) async fn the_leader_is_killed(context: Context) -> Outcome {
+    let _leases = ROLES.lock().await;
     let trial = Trial {
         kubectl: context.kubectl()?,
         folder: tempfile::tempdir()?,
@@ -284,6 +288,41 @@ impl Trial {
         self.kubectl
             .run(&["delete", "namespace", "teamed", "--wait=false"])
             .await?;
+        Ok(())
+    }
+
+    async fn tenants(&self) -> Outcome {
+        tenants::define(&self.kubectl).await?;
+        let tenant = |quota: u32| {
+            json!({
+                "apiVersion": "example.com/v1", "kind": "Tenant",
+                "metadata": { "name": "acme" }, "spec": { "quota": quota },
+            })
+        };
+        self.kubectl.apply(&tenant(1).to_string()).await?;
+        let accounts = self.path("accounts");
+        let arguments = ["--identity", "a", "--accounts", &accounts];
+        let running = self.start("tenants", &arguments).await?;
+        let observed = [
+            "get",
+            "tenant",
+            "acme",
+            "-o",
+            "jsonpath={.spec.quota} {.metadata.generation} {.status.observedGeneration}",
+        ];
+        self.until(&observed, "1 1 1").await?;
+        self.kubectl.apply(&tenant(2).to_string()).await?;
+        self.until(&observed, "2 2 2").await?;
+        let quota = ["get", "configmap", "acme", "-o", "jsonpath={.data.quota}"];
+        self.until(&quota, "2").await?;
+        let account = Path::new(&accounts).join("acme");
+        ensure(std::fs::read_to_string(&account)? == "2", "no account")?;
+        // It returns once the finalizer is removed.
+        self.kubectl.run(&["delete", "tenant", "acme"]).await?;
+        ensure(!account.exists(), "the account is left")?;
+        running.ends_by_signal().await?;
+        let definition = ["delete", "crd", "tenants.example.com"];
+        self.kubectl.run(&definition).await?;
         Ok(())
     }
 

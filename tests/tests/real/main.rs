@@ -149,7 +149,10 @@ impl Load {
         let limit = match self {
             // The soak test takes the configured time plus a few minutes.
             Self::Alone => Duration::from_secs(1800),
-            Self::Waits | Self::Light | Self::Servers => Duration::from_secs(360),
+            // The longest of the others takes the configured time plus a few minutes, too.
+            Self::Waits | Self::Light | Self::Servers => {
+                Duration::from_secs(300 + soak::number("INFORMER_TEST_TENANTS", 60)?)
+            }
         };
         let limited = async {
             let done = tokio::time::timeout(limit, test).await;
@@ -232,6 +235,7 @@ const TESTS: &[Test] = tests! {
     Kubectl Light MIXED deployed::each_example_works_with_its_rights,
     Kubectl Light MIXED deployed::the_leader_is_killed,
     Kubectl Light MIXED deployed::each_example_reports_a_missing_right,
+    Plane Servers MIXED deployed::leader_and_server_are_killed_in_turn,
     Kubectl Light MIXED helpers::finalizers_events_and_conditions,
     Cluster Alone MIXED soak::all_converges,
     Plane Alone MIXED load::nothing_is_lost,

@@ -2,6 +2,7 @@
 #![allow(clippy::std_instead_of_alloc, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::sync::Arc;
 
 use crate::support::{Server, read};
@@ -174,6 +175,18 @@ async fn lists_and_watches_of_all_clones_share_a_connection() {
         assert_eq!(watch.connection, 0);
         assert!(watch.is_alive().await);
     }
+}
+
+#[tokio::test]
+async fn pings_that_never_come_are_no_mistake() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = HyperTransport::builder(format!("http://127.0.0.1:{}", server.port))
+        .http1(false)
+        .pings(Some((Duration::MAX, Duration::MAX)))
+        .build()
+        .unwrap();
+    assert_eq!(server.get(&mut transport).await, 0);
+    assert!(server.watch(&transport).await.is_alive().await);
 }
 
 #[tokio::test]

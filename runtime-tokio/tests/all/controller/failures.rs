@@ -452,6 +452,7 @@ async fn a_run_that_does_not_end_is_reported_or_cut() {
     let metrics = controller.handle.metrics();
     assert_eq!((metrics.running, metrics.succeeded), (1, 1));
     assert!(metrics.queue.longest_running >= secs(3599));
+    assert_eq!(metrics.long_runs, [Key::new("prod/stuck")]);
     assert_eq!(controller.stop().await.cut, 1);
 
     let (controller, reported) = start(Some(secs(60)));
@@ -460,5 +461,6 @@ async fn a_run_that_does_not_end_is_reported_or_cut() {
     assert_eq!(*reported.lock().unwrap(), [cut, cut]);
     let metrics = controller.handle.metrics();
     assert_eq!((metrics.succeeded, metrics.failed, metrics.cut), (2, 2, 0));
+    assert_eq!(metrics.long_runs, []);
     assert_eq!(controller.stop().await, Stopped::default());
 }
