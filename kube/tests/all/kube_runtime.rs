@@ -641,7 +641,7 @@ fn types_are_those_of_kube(
         |_: Arc<ConfigMap>, _: &std::io::Error, _| Action::await_change(),
         Arc::new(()),
     )));
-    drop(is_of::<ConfigMap, _>(watcher(maps.clone(), config())));
+    drop(is_of::<ConfigMap, _>(watcher(maps, config())));
     drop(is_of::<PartialObjectMeta<Pod>, _>(watcher(
         partial,
         config(),
@@ -719,7 +719,7 @@ async fn the_methods_of_the_controller_have_their_effect() {
         .unwrap();
     }
     mock.with(|server| {
-        server.inject(Fault::delay(Duration::from_secs(20)).on_path("/api/v1/configmaps"))
+        server.inject(Fault::delay(Duration::from_secs(20)).on_path("/api/v1/configmaps"));
     });
     let secret = json!({ "metadata": { "name": "s", "namespace": "prod" } });
     mock.create("secrets", secret).unwrap();

@@ -298,10 +298,7 @@ async fn counting<F: Future<Output = ()> + Send + 'static>(
     handle: fn(Served) -> F,
 ) -> (HyperTransport, Arc<AtomicUsize>) {
     let server = Server::start().await;
-    let builder = server
-        .builder()
-        .http1(false)
-        .idle_timeout(core::time::Duration::ZERO);
+    let builder = server.builder().http1(false).idle_timeout(Duration::ZERO);
     let opened = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&opened);
     tokio::spawn(async move {

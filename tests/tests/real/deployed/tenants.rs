@@ -1,8 +1,8 @@
 //! Two replicas of the example `tenants`, while the leader and the control plane are killed in turn.
 
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Method;
