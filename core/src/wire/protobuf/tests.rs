@@ -325,6 +325,10 @@ fn metadata_of_any_length_is_no_json() {
         let found = read_all_ways(FramerMode::List, 1000, false, &list_of(&[pod]));
         assert!(found[2].starts_with("item a "), "{padding}: {found:?}");
     }
+    // White space and a brace are an unknown field, whose number is skipped.
+    let unknown = [b"\x20\x7b".to_vec(), pod("a", "1")].concat();
+    let found = read_all_ways(FramerMode::List, 4096, false, &list_of(&[unknown]));
+    assert!(found[2].starts_with("item a v1"), "{found:?}");
 }
 
 #[test]
