@@ -262,3 +262,48 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         Box::pin(async move { self.await_write(key.as_str(), &expected).await })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+    use core::task::{Context, Waker};
+    use std::pin::pin;
+
+    use informer_core::OwnedResource;
+    use informer_core::cache::CacheConfig;
+
+    use super::*;
+
+    #[test]
+    fn a_write_is_looked_for_when_its_own_source_moves() {
+        let pods = Resource::new("", "v1", "pods");
+        let sources = ["a", "b"].map(|namespace| OwnedResource::from(pods.namespace(namespace)));
+        let config = CacheConfig::default();
+        let pods = OwnedResource::from(pods);
+        let inner = Inner::<()>::new("pods".into(), sources.into(), pods, config, 1, None, None);
+        let looks = Cell::new(0);
+        let mut wait = pin!(inner.wait_while("a/web", || {
+            looks.set(looks.get() + 1);
+            true
+        }));
+        let mut looked_after = |source: Option<usize>| {
+            for version in 1..=100_u32 {
+                if let Some(source) = source {
+                    let version = ResourceVersion::new(&version.to_string());
+                    inner
+                        .reached
+                        .send_modify(|reached| reached[source] = version);
+                }
+                assert!(
+                    wait.as_mut()
+                        .poll(&mut Context::from_waker(Waker::noop()))
+                        .is_pending()
+                );
+            }
+            looks.take()
+        };
+        assert_eq!(looked_after(None), 1);
+        assert_eq!(looked_after(Some(1)), 0, "another namespace");
+        assert_eq!(looked_after(Some(0)), 100);
+    }
+}

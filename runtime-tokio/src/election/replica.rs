@@ -220,6 +220,8 @@ impl Shared {
         wakes: &tokio::sync::Notify,
     ) {
         let clock = &self.clock;
+        // Whether the last removal failed.
+        let mut cannot_remove = false;
         loop {
             let began = clock.now();
             match within(config.renew_deadline, client.list()).await {
@@ -233,7 +235,7 @@ impl Shared {
                     tokio::select! {
                         // A slow removal does not delay the next list.
                         () = clock.sleep_until(next) => continue,
-                        () = self.remove_gone(&mut client, &leases) => {}
+                        () = self.remove_gone(&mut client, &leases, &mut cannot_remove) => {}
                     }
                 }
                 Err(error) => {
@@ -246,8 +248,14 @@ impl Shared {
         }
     }
 
-    /// Removes the Leases of replicas that have ended.
-    async fn remove_gone<M: MembersClient>(&self, client: &mut M, leases: &[LeaseRecord]) {
+    /// Removes the Leases of replicas that have ended. A failure does no harm but that they stay, so it is reported once,
+    /// until a removal succeeds, and is no [error](Replica::error) of this replica.
+    async fn remove_gone<M: MembersClient>(
+        &self,
+        client: &mut M,
+        leases: &[LeaseRecord],
+        cannot_remove: &mut bool,
+    ) {
         let is_gone = |members: &Members, lease: &LeaseRecord| {
             let mut gone = members.gone(self.clock.now());
             gone.any(|gone| gone == (lease.holder.as_str(), lease.renewed.as_str()))
@@ -256,14 +264,22 @@ impl Shared {
             if !is_gone(&lock(&self.members), lease) {
                 continue;
             }
+            let holder = &lease.holder;
             match client.remove(lease).await {
-                Ok(()) => tracing::info!(
-                    holder = lease.holder,
-                    "removed the Lease of a replica that has ended"
-                ),
-                // Without the right to delete them, the Leases stay, which does no harm.
+                Ok(()) => {
+                    *cannot_remove = false;
+                    tracing::info!(holder, "removed the Lease of a replica that has ended");
+                }
+                Err(error) if *cannot_remove => {
+                    tracing::debug!(%error, holder, "cannot remove a Lease");
+                }
                 Err(error) => {
-                    tracing::debug!(%error, holder = lease.holder, "cannot remove a Lease");
+                    *cannot_remove = true;
+                    let line = format!(
+                        "cannot remove the Lease of {holder}, which has ended, so it stays: {error}"
+                    );
+                    tracing::warn!("{}", OneLine(&line));
+                    unheard::say(&line);
                 }
             }
         }

@@ -5,7 +5,9 @@ use std::process::Command;
 
 use informer_mock::Fault;
 use informer_tokio::controller::Controller;
-use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
+use informer_tokio::election::{
+    Election, LeaseClient, LeaseRecord, MembersClient, Replica, Written,
+};
 use informer_tokio::{Informer, Raw};
 use tokio::time::sleep;
 
@@ -45,6 +47,10 @@ fn a_problem_that_nobody_hears_of_is_on_stderr() {
     let election = lines("election");
     assert_eq!(election.len(), 1, "{election:?}");
     assert!(election[0].contains("cannot read the Lease: no right"));
+    let removal = lines("removal");
+    assert_eq!(removal.len(), 1, "{removal:?}");
+    let starts = "cannot remove the Lease of gone, which has ended, so it stays: no right";
+    assert_eq!(removal[0], starts);
     let runs = lines("runs");
     assert_eq!(runs.len(), 1, "{runs:?}");
     assert_eq!(runs[0], "controller pods.v1: prod/web: no luck");
@@ -67,7 +73,10 @@ async fn fail(case: &str) {
         "refused" => Fault::refuse(),
         _ => Fault::api_status(403, "Forbidden", "no right"),
     };
-    if case == "election" {
+    if case == "removal" {
+        let (_replica, work) = Replica::new(Own(None), Kept, "a", Default::default()).unwrap();
+        tokio::spawn(work.run());
+    } else if case == "election" {
         let (_leadership, election) = Election::new(Forbidden, "a", Default::default()).unwrap();
         tokio::spawn(election.run());
     } else {
@@ -97,6 +106,44 @@ impl LeaseClient for Forbidden {
     }
 
     async fn update(&mut self, _: &LeaseRecord, _: &str, _: bool) -> Result<Written, String> {
+        Err("no right".to_owned())
+    }
+}
+
+/// A Lease that may be read and written.
+struct Own(Option<LeaseRecord>);
+
+impl LeaseClient for Own {
+    type Error = String;
+
+    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, String> {
+        Ok(self.0.clone().map(|record| (record, "1".to_owned())))
+    }
+
+    async fn create(&mut self, record: &LeaseRecord) -> Result<Written, String> {
+        self.0 = Some(record.clone());
+        Ok(Written::Done("1".to_owned()))
+    }
+
+    async fn update(&mut self, record: &LeaseRecord, _: &str, _: bool) -> Result<Written, String> {
+        self.create(record).await
+    }
+}
+
+/// The Lease of a replica that has ended, which may not be deleted.
+struct Kept;
+
+impl MembersClient for Kept {
+    type Error = String;
+
+    async fn list(&mut self) -> Result<Vec<LeaseRecord>, String> {
+        Ok(vec![LeaseRecord {
+            holder: "gone".to_owned(),
+            ..Default::default()
+        }])
+    }
+
+    async fn remove(&mut self, _: &LeaseRecord) -> Result<(), String> {
         Err("no right".to_owned())
     }
 }
