@@ -52,11 +52,11 @@ impl ListenerState {
     }
 
     /// Counts one of the taken notifications as being delivered.
-    pub(crate) fn begin_call(&self, is_call: bool) {
+    pub(crate) fn begin_call(&self, is_call: bool, now: Instant) {
         // The same task takes and delivers, so no update is lost between load and store.
         self.taken.store(self.taken().saturating_sub(1), ORDER);
         self.calls.fetch_add(u64::from(is_call), ORDER);
-        *self.call_since() = Some(Instant::now());
+        *self.call_since() = Some(now);
     }
 
     pub(crate) fn end_call(&self, panicked: bool) {

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::future::poll_fn;
 use core::task::Poll;
+use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_core::{
@@ -11,6 +12,7 @@ use informer_core::{
     report::{Phase, Problem},
 };
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::event::{Event, Logged, of_logged};
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
@@ -245,6 +247,9 @@ impl<F: Form<Stored: Send + Sync>, H: AsyncEventHandler<F>> Call<F> for Awaited<
 /// events, so that a fast handler on its thread keeps up with it.
 const TURNS: u8 = 4;
 
+/// How long a handler is called before it yields within a batch. The driver and the other handlers may be on its thread.
+const SLICE: Duration = Duration::from_micros(500);
+
 /// Yields to the tasks that are ready.
 async fn after_ready_tasks() {
     let mut has_yielded = false;
@@ -282,10 +287,19 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
         let mut turns = (0..TURNS).rev().cycle();
         while self.take().await {
             let mut batch = Batch::new(&self.inner, self.id, &self.listener, &mut self.events);
-            while let Some(event) = batch.next() {
+            let mut since = Instant::now();
+            let mut now = since;
+            loop {
+                if now.saturating_duration_since(since) >= SLICE {
+                    tokio::task::yield_now().await;
+                    now = Instant::now();
+                    since = now;
+                }
+                let Some(event) = batch.next(now) else { break };
                 let called = handler.call(&event).await;
                 after(&self.inner, &self.listener, &self.progress, &event, called);
                 batch.retire(event);
+                now = Instant::now();
             }
             drop(batch);
             // A handler that is always busy must yield to other tasks.
@@ -303,7 +317,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
                 let mut batch = Batch::new(&self.inner, self.id, &self.listener, &mut self.events);
-                while let Some(event) = batch.next() {
+                while let Some(event) = batch.next(Instant::now()) {
                     let called = catch(|| deliver(&mut handler, &event));
                     after(&self.inner, &self.listener, &self.progress, &event, called);
                     batch.retire(event);
@@ -360,14 +374,14 @@ impl<'a, F: Form> Batch<'a, F> {
         }
     }
 
-    fn next(&mut self) -> Option<Event<F>> {
+    fn next(&mut self, now: Instant) -> Option<Event<F>> {
         if self.listener.has_left() {
             return None;
         }
         let event = of_logged(self.events.next()?);
         let is_call = !matches!(event, Event::Synced);
         self.calls += u64::from(is_call);
-        self.listener.begin_call(is_call);
+        self.listener.begin_call(is_call, now);
         Some(event)
     }
 }
@@ -387,7 +401,7 @@ impl<F: Form> Batch<'_, F> {
 impl<F: Form> Drop for Batch<'_, F> {
     fn drop(&mut self) {
         // A call that is still running was cut: it was awaiting when the time to stop was over.
-        let cut = usize::from(self.listener.call(tokio::time::Instant::now()).is_some());
+        let cut = usize::from(self.listener.call(Instant::now()).is_some());
         report_undelivered(self.inner, &self.listener.name, self.events.len() + cut);
         self.listener.take(0);
         let panics = self.listener.panics() - self.panics_before;
