@@ -62,6 +62,10 @@ impl<T: DeserializeOwned> Decode for Decoder<Json<T>> {
     fn fingerprint(&self) -> u64 {
         0x6a73_6f6e ^ self.prune.fingerprint()
     }
+
+    fn distinction(&self) -> Option<u64> {
+        Some(self.fingerprint() ^ u64::from(self.keep_labels))
+    }
 }
 
 impl<T: DeserializeOwned> Decoder<Json<T>> {

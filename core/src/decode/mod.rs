@@ -76,6 +76,15 @@ pub trait Decode {
         0
     }
 
+    /// Returns a number that tells decoders of one type apart: two with the same number make the same of every object, so
+    /// they can share an informer. `None` if that is not known, as of a closure that captures something.
+    ///
+    /// The default is the fingerprint, if there is one. Decoders of a type without data are the same.
+    fn distinction(&self) -> Option<u64> {
+        let fingerprint = self.fingerprint();
+        (fingerprint != 0 || size_of_val(self) == 0).then_some(fingerprint)
+    }
+
     /// Calls `keep` with the bytes that a [`RecordLog`](crate::journal::RecordLog) stores for an object: JSON or protobuf
     /// that includes the object's identity, and from which [`Decode::decode`] produces the same value.
     ///
@@ -168,6 +177,15 @@ where
     fn decode(&self, raw: &RawObject<'_>) -> Result<V, E> {
         // The reflector accepts no other format.
         self.0(raw, raw.protobuf().unwrap_or(Message::new(&[])))
+    }
+
+    fn fingerprint(&self) -> u64 {
+        // It differs from that of a closure for JSON.
+        0x7062_6366
+    }
+
+    fn distinction(&self) -> Option<u64> {
+        (size_of_val(self) == 0).then_some(0)
     }
 
     fn accept(&self) -> Accept {

@@ -67,6 +67,10 @@ impl<T: prost::Message + Default> Decode for Decoder<Proto<T>> {
         0x7072_6f74 ^ self.prune.fingerprint()
     }
 
+    fn distinction(&self) -> Option<u64> {
+        Some(self.fingerprint() ^ u64::from(self.keep_labels))
+    }
+
     fn accept(&self) -> Accept {
         Accept::default().only_protobuf()
     }

@@ -64,8 +64,8 @@ impl Factory {
         Ok(self.with(Resource::parse(resource)?, Decoder::default()))
     }
 
-    /// Requests an informer for any resource with any decoder. Decoders of the same type with the same
-    /// [`Decode::fingerprint`] count as equal.
+    /// Requests an informer for any resource with any decoder. It is shared with requests of the same type of decoder and
+    /// the same [`Decode::distinction`]. With a closure that captures something, each request has an informer of its own.
     pub fn with<F: Form, D: Decode<Value = F::Stored>>(
         &self,
         resource: Resource<'_>,
@@ -103,7 +103,8 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         self.namespaces([namespace])
     }
 
-    /// Restricts the informer to several namespaces: one cache, with a list and a watch for each namespace.
+    /// Restricts the informer to several namespaces: one cache, with a list and a watch for each namespace. A resource that is
+    /// known to be cluster-scoped is listed and watched once, with all its objects.
     ///
     /// # Panics
     /// Panics if there are no namespaces.
@@ -113,7 +114,7 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         self.namespaces_where = None;
         self.namespaces.sort();
         self.namespaces.dedup();
-        if self.namespaces.first().is_some_and(String::is_empty) {
+        if self.namespaces.first().is_some_and(String::is_empty) || self.is_cluster_scoped() {
             self.namespaces.clear();
         }
         self
@@ -122,7 +123,8 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     /// Restricts the informer to the namespaces with these labels, as they appear and disappear. When a namespace no longer
     /// matches, its objects are deleted from the cache, and handlers are notified of that.
     ///
-    /// The namespaces come from another informer of the factory, so the client needs the rights to list and watch them.
+    /// The namespaces come from another informer of the factory, so the client needs the rights to list and watch them. It has
+    /// no effect on a resource that is known to be cluster-scoped.
     ///
     /// ```
     /// # use informer_tokio::factory::Factory;
@@ -133,8 +135,12 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     /// ```
     pub fn namespaces_where(mut self, selector: &str) -> Self {
         self.namespaces.clear();
-        self.namespaces_where = Some(selector.to_owned());
+        self.namespaces_where = (!self.is_cluster_scoped()).then(|| selector.to_owned());
         self
+    }
+
+    fn is_cluster_scoped(&self) -> bool {
+        self.resource.as_ref().is_namespaced() == Some(false)
     }
 
     selector_methods!();
@@ -148,14 +154,14 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         D: Send + Sync + 'static,
         F::Stored: Send + Sync + 'static,
     {
+        let inner = &self.factory.inner;
         let key = SlotKey {
             decoder: TypeId::of::<(F, D)>(),
-            fingerprint: self.decode.fingerprint(),
+            distinction: self.decode.distinction().ok_or_else(|| inner.alone()),
             resource: self.resource.clone(),
             namespaces: self.namespaces.clone(),
             namespaces_where: self.namespaces_where.clone(),
         };
-        let inner = &self.factory.inner;
         // It is requested before the table is locked, and without a new informer it ends at once.
         let namespaces = self.namespaces_where.as_ref().map(|selector| {
             let namespaces = Resource::new("", "v1", "namespaces").labels(selector);

@@ -55,11 +55,16 @@ impl Table {
     }
 }
 
+/// The number of an informer that no other request shares.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Alone(pub(super) u64);
+
 /// The identity of an informer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct SlotKey {
     pub(super) decoder: TypeId,
-    pub(super) fingerprint: u64,
+    /// [`Decode::distinction`](informer_core::Decode::distinction), or a number of its own.
+    pub(super) distinction: Result<u64, Alone>,
     /// Includes its selectors.
     pub(super) resource: OwnedResource,
     pub(super) namespaces: Vec<String>,
@@ -125,6 +130,12 @@ impl Inner {
 
     pub(super) fn clusters(&self) -> MutexGuard<'_, Clusters> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn alone(&self) -> Alone {
+        let mut table = self.table();
+        table.next += 1;
+        Alone(table.next)
     }
 
     /// Lets a cluster join or leave all informers whose namespaces are fixed. The others follow their namespaces.

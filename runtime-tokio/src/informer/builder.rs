@@ -260,6 +260,9 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     /// Restricts the informer to several namespaces: one cache, with a list and a watch for each of them. It is synced
     /// when all of them are. Duplicates are ignored, and the empty namespace means all namespaces.
     ///
+    /// A resource that is known to be cluster-scoped is listed and watched once, with all its objects. A custom resource counts
+    /// as namespaced unless [`Resource::namespaced`](informer_core::Resource::namespaced) says otherwise; if it is not, the server answers 404, which is reported.
+    ///
     /// # Panics
     /// Panics if there are no namespaces.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
@@ -270,6 +273,9 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         assert!(!namespaces.is_empty(), "name at least one namespace");
         namespaces.sort();
         namespaces.dedup();
+        if self.resource.as_ref().is_namespaced() == Some(false) {
+            return self.namespace("");
+        }
         if namespaces.len() == 1 || namespaces.first().is_some_and(String::is_empty) {
             return self.namespace(&namespaces[0]);
         }
@@ -285,6 +291,10 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     /// synced when all shards are.
     ///
     /// A server without support for shards sends everything to each source, and each source keeps only its own objects.
+    ///
+    /// An object that is deleted and created again may come from another shard, whose watch is ahead of the first. The newer of
+    /// the two is shown, and what the first shard sends late does not replace it. If one of them was left out although the
+    /// other is gone, its shard is listed again.
     ///
     /// # Panics
     /// Panics if there are no shards.

@@ -1,8 +1,9 @@
 //! The factory: informers that are shared and counted, run by one driver, and awaited and stopped together.
 
+use core::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Decoder, Form};
+use informer_core::{Decoder, Form, Json, RawObject};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::factory::{Factory, FactoryDriver};
 use informer_tokio::health::State;
@@ -132,6 +133,62 @@ async fn another_form_namespace_or_selector_is_another_informer() {
             "pods.v1 with labels app=a",
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_resource_is_watched_once() {
+    let mock = server();
+    mock.create("nodes", json!({ "metadata": { "name": "n1" } }))
+        .unwrap();
+    let factory = start(&mock);
+    let _all = factory.informer::<Node>();
+    let of_two = factory.of::<Node>().namespaces(["prod", "staging"]).get();
+    let _selected = factory.of::<Node>().namespaces_where("team=web").get();
+    factory.synced().await.unwrap();
+    assert_eq!((begun(&mock), names(&of_two)), (1, "n1".into()));
+    let nodes = Resource::new("", "v1", "nodes");
+    let alone = Informer::<Raw>::builder_for(&mock.transport(), nodes);
+    let alone = alone.namespaces(["prod", "staging"]).spawn();
+    alone.synced().await.unwrap();
+    assert_eq!((begun(&mock), names(&alone)), (2, "n1".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn decoders_that_may_differ_share_no_informer() {
+    let mock = server();
+    let factory = start(&mock);
+    let pods = Resource::new("", "v1", "pods");
+    let marked = |mark: u8| {
+        let decode = move |_: &RawObject<'_>| Ok::<_, Infallible>(Raw::new(&[mark]));
+        factory.with::<Raw, _>(pods, decode).get()
+    };
+    let (ones, twos) = (marked(1), marked(2));
+    let unmarked = || {
+        let decode = |_: &RawObject<'_>| Ok::<_, Infallible>(Raw::new(&[0]));
+        factory.with::<Raw, _>(pods, decode).get()
+    };
+    let (_zeros, _same) = (unmarked(), unmarked());
+    let labeled = |labels: bool| {
+        let decode = Decoder::<Json<Pod>>::new();
+        let decode = if labels {
+            decode
+        } else {
+            decode.without_labels()
+        };
+        factory.with::<Pod, _>(pods, decode).get()
+    };
+    let (with, _without) = (labeled(true), labeled(false));
+    factory.synced().await.unwrap();
+    assert_eq!(begun(&mock), 5);
+    for (informer, mark) in [(&ones, 1), (&twos, 2)] {
+        let marks = informer.lister().list();
+        assert!(marks.iter().all(|entry| entry.bytes() == [mark]));
+    }
+    assert_eq!(with.lister().select(&"app=a".parse().unwrap()).len(), 1);
+    // The informers without another request end with their users, too.
+    drop((ones, twos));
+    settle().await;
+    assert_eq!(factory.health().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -150,6 +150,11 @@ impl Decode for Picky {
         let Ok(decoded) = Decoder::<Raw>::new().decode(raw);
         Ok(decoded)
     }
+
+    fn distinction(&self) -> Option<u64> {
+        // There is one user in a run.
+        Some(0)
+    }
 }
 
 /// A transport that panics in `send` if a panic is planned.
