@@ -239,7 +239,7 @@ fn filled(input: &Input) -> Cache<Object<u64, Box<str>>, Heap> {
                 change: Change::Listed,
                 key,
                 object: Some(object),
-                values,
+                values: Some(values),
             };
             black_box(cache.apply(SourceId::FIRST, step, &mut ())).ok();
         }

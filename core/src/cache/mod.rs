@@ -46,7 +46,8 @@ use crate::storage::{Discarded, Few, Storage, derive};
 /// follow when it is complete. A relist notifies of changes as they arrive, and of deletions at its end.
 ///
 /// A cache has one or more sources: the list and watch of a namespace or of a shard. The end of a list deletes only
-/// objects that came from the same source. The cache is synced when all its sources are.
+/// objects that came from the same source. If two sources have an object of one key, as shards may while it is deleted and
+/// created again, the cache has the newer one. The cache is synced when all its sources are.
 ///
 /// ```
 /// use informer_core::{
@@ -87,6 +88,8 @@ pub struct Cache<T, S: Storage> {
     has_pending_version: bool,
     /// A source may lack an object because the cache was full.
     lacks_room: bool,
+    /// A key may have objects of two sources.
+    has_rivals: bool,
     /// The total size of the objects in bytes.
     bytes: usize,
     /// The number of stale objects.
@@ -130,6 +133,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             lacks_source,
             has_pending_version: false,
             lacks_room: false,
+            has_rivals: false,
             bytes: 0,
             stale: 0,
             stash: Stash {

@@ -60,7 +60,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Returns whether all input has been applied and notified.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.queue.len() == 0 && self.walks.as_slice().is_empty() && self.follow_up.is_none()
+        self.queue.len() == 0
+            && self.walks.as_slice().is_empty()
+            && self.follow_up.is_none()
+            && !self.confirmed
     }
 
     /// Takes one step: a delta of the queue, or one slot of a walk if the queue is empty.
@@ -234,7 +237,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Puts back the deltas of a key that are not yet applied, and frees the slot if it is unused.
     fn put_back(&mut self, id: SlotId, deltas: S::Deltas<Incoming<T, S>>) {
         if deltas.as_slice().is_empty() {
-            self.table.free_if_idle(id);
+            self.free(id);
         } else {
             self.queue.push_front(&mut self.table, id, deltas);
         }

@@ -75,6 +75,9 @@ pub trait Recording {
     fn records(&self) -> bool;
     /// Returns whether the journal was restarted with this list, so that unchanged objects must be written as well.
     fn is_restarted(&self) -> bool;
+    /// Records that the journal may have objects that the source does not have. It stays as it is until the next list, which
+    /// writes it anew.
+    fn distrust(&mut self);
     /// Records that a list begins.
     fn begin(&mut self);
     /// Adds a record.
@@ -98,6 +101,7 @@ impl Recording for () {
     fn is_restarted(&self) -> bool {
         false
     }
+    fn distrust(&mut self) {}
     fn begin(&mut self) {}
     fn append(&mut self, _record: Record<'_>) {}
     fn complete(&mut self) {}
@@ -115,6 +119,9 @@ impl<R: Recording> Recording for Option<R> {
     }
     fn is_restarted(&self) -> bool {
         self.as_ref().is_some_and(R::is_restarted)
+    }
+    fn distrust(&mut self) {
+        self.iter_mut().for_each(R::distrust);
     }
     fn begin(&mut self) {
         self.iter_mut().for_each(R::begin);

@@ -27,7 +27,7 @@ pub(super) struct SourceState<X> {
     pub(super) epoch: u32,
     /// Counts lists; a list that is begun again counts once.
     pub(super) relist: u32,
-    in_list: bool,
+    pub(super) in_list: bool,
     /// A list was complete; its notifications may be pending.
     pub(super) completed: bool,
     /// The notifications of a complete list were sent.
@@ -38,8 +38,10 @@ pub(super) struct SourceState<X> {
     pub(super) rejected: Lack,
     /// The strongest reason for which objects are missing.
     pub(super) missing: Lack,
-    /// There is room again for the missing objects.
+    /// A list would bring the missing objects.
     pub(super) wants_relist: bool,
+    /// The journal has an object that the current list has not contained, and that the cache has from another source.
+    pub(super) distrusts: bool,
     pub(super) version: ResourceVersion<X>,
     /// The version that is reached once the queue is empty.
     pending_version: Option<ResourceVersion<X>>,
@@ -51,6 +53,8 @@ pub(super) enum Lack {
     Nothing,
     /// A key is longer than the storage allows; more room would not help.
     Key,
+    /// It was left out in favour of an object of another source, which is gone.
+    LeftOut,
     Room,
 }
 
@@ -66,6 +70,7 @@ impl<X> Default for SourceState<X> {
             rejected: Lack::Nothing,
             missing: Lack::Nothing,
             wants_relist: false,
+            distrusts: false,
             version: ResourceVersion::default(),
             pending_version: None,
         }
@@ -84,7 +89,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Some(SourceId(number))
     }
 
-    /// Returns true once when there is room again for the rejected objects of a source, so that it is time to relist.
+    /// Returns true once when a list would bring missing objects of a source: there is room for them again, or the objects of
+    /// another source that had their keys are gone.
     pub fn take_wants_relist(&mut self, source: SourceId) -> bool {
         // A running sweep may show that nothing is missing.
         let mut walks = self.walks.as_slice().iter();
@@ -135,6 +141,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             source.epoch = epoch;
             source.rejected = Lack::Nothing;
             source.wants_relist = false;
+            source.distrusts = false;
             if !source.in_list {
                 source.in_list = true;
                 source.relist = source.relist.wrapping_add(1);
@@ -142,9 +149,18 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
+    /// Returns true once if the journal of a source has an object that its list did not contain.
+    pub(crate) fn take_distrust(&mut self, source: u16) -> bool {
+        let state = self.source_mut(source);
+        state.is_some_and(|state| core::mem::take(&mut state.distrusts))
+    }
+
     /// Records that the server resumed the watch at the restored version: an event or a bookmark arrived.
     pub(crate) fn confirm(&mut self, source: u16) {
-        if let Some(source) = self.source_mut(source) {
+        // What comes before the end of a list does not: a streaming list can contain deletions.
+        if let Some(source) = self.source_mut(source)
+            && !source.in_list
+        {
             let confirms = core::mem::take(&mut source.restored);
             self.confirmed |= confirms;
         }
@@ -168,8 +184,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             state.pending_version = None;
             state.restored |= matches!(end, End::Restored(_));
         }
-        let (epoch, relist) = (state.epoch, state.relist);
-        let kind = WalkKind::Sweep { epoch, relist, end };
+        let (epoch, relist, rejected) = (state.epoch, state.relist, state.rejected);
+        let kind = WalkKind::Sweep {
+            epoch,
+            relist,
+            end,
+            rejected,
+        };
         self.begin_sweep(Walk::new(source, kind));
     }
 

@@ -26,8 +26,8 @@ pub enum Step<'a, T, S: Storage> {
         /// Its state; `None` if it was unusable. The cache then marks the older state as stale, or shows the last known
         /// state for a deletion.
         object: Option<T>,
-        /// Its values of the indexes that are computed outside of the cache.
-        values: Values<S>,
+        /// Its values of all indexes, computed outside of the cache. With `None`, the cache calls the functions of its indexes.
+        values: Option<Values<S>>,
     },
     /// The list is complete: objects that it did not contain are deleted.
     Complete(ResourceVersion<S::Text>),
@@ -57,14 +57,14 @@ impl<T, S: Storage> fmt::Debug for Step<'_, T, S> {
 }
 
 impl<'a, T, S: Storage> Step<'a, T, S> {
-    /// Creates the step of an object without index values.
+    /// Creates the step of an object whose index values the cache computes.
     #[must_use]
     pub fn object(change: Change, key: &'a str, object: T) -> Self {
         Self::Object {
             change,
             key,
             object: Some(object),
-            values: Values::<S>::default(),
+            values: None,
         }
     }
 
@@ -98,6 +98,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let source = source.0;
         match step {
             Step::Begin => {
+                if self.forget_rivals(source) {
+                    recorder.distrust();
+                }
                 recorder.begin();
                 self.begin(source);
             }
@@ -123,6 +126,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                         // A listed object that equals the cached one is in the journal already.
                         let is_news = recorder.records()
                             && (recorder.is_restarted() || !self.holds(source, key, &object));
+                        let values = values.unwrap_or_else(|| self.index_values_of(key, &object));
                         // A rejected object leaves the cache with an older state, or with none.
                         return self
                             .upsert(source, change, key, object, values)
@@ -139,6 +143,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 }
                 self.end_list(source, End::Complete(version.clone()));
                 recorder.complete();
+                if self.take_distrust(source) {
+                    recorder.distrust();
+                }
                 recorder.reached(&version, !self.is_incomplete());
             }
             Step::Confirm => {
@@ -185,17 +192,11 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
         Frame::Object(frame) => {
             let key = frame.key;
             let object = decode_object(decode, frame, report);
-            let values = match &object {
-                Some(object) if frame.change != Change::Deleted => {
-                    cache.index_values_of(key, object)
-                }
-                _ => Values::<S>::default(),
-            };
             let step = Step::Object {
                 change: frame.change,
                 key,
                 object,
-                values,
+                values: None,
             };
             match cache.apply(source, step, recorder) {
                 Ok(true) => decode.persist(&frame.raw, &mut |object| {

@@ -4,6 +4,7 @@
 mod discarded;
 mod index;
 mod random;
+mod rivals;
 mod room;
 
 use alloc::boxed::Box;
@@ -789,6 +790,46 @@ fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
         assert_ne!(changed, "synced");
         assert_eq!(pods.notified(), [""; 0]);
     }
+}
+
+/// A streaming list can contain the deletion of an object that it began with.
+#[test]
+fn a_deletion_within_a_list_does_not_confirm_the_restored_state() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    pods.listed(0, "b", 1);
+    pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+    assert_eq!(pods.notified(), ["add* a@1", "add* b@1"]);
+    pods.begin(0);
+    let gone = Step::object(Change::Deleted, "a", item("u-a", 5));
+    pods.0.apply(SourceId(0), gone, &mut ()).unwrap();
+    assert_eq!(pods.notified(), ["delete a@5"]);
+    assert!(pods.is_restored(SourceId(0)));
+    pods.listed(0, "b", 1);
+    pods.done(0, 8);
+    assert_eq!(pods.notified(), ["synced"]);
+}
+
+#[test]
+fn a_confirmed_cache_is_not_idle_until_it_has_notified_of_that() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+    pods.notified();
+    pods.0.apply(SourceId(0), Step::Confirm, &mut ()).unwrap();
+    assert!(!pods.is_idle());
+    assert_eq!(pods.notified(), ["synced"]);
+}
+
+#[test]
+fn a_source_that_joins_a_synced_cache_adds_nothing_to_the_initial_list() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    assert_eq!(pods.notified(), ["add* a@1", "synced"]);
+    let joined = pods.add_source().unwrap();
+    pods.list(joined.0, 6, &[("b", 1)]);
+    assert_eq!(pods.notified(), ["add b@1"]);
 }
 
 /// The objects that only the list has are notified before.

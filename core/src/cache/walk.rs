@@ -24,6 +24,8 @@ pub(super) enum WalkKind<X> {
         epoch: u32,
         relist: u32,
         end: End<X>,
+        /// The strongest reason for a rejection in the list.
+        rejected: Lack,
     },
     /// Replays all objects.
     Resync { pass: u32 },
@@ -118,7 +120,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         let Some(id) = next else {
             return match self.walks.take(0).map(|walk| (walk.source, walk.kind)) {
-                Some((source, WalkKind::Sweep { end, .. })) => self.finish_sweep(source, end),
+                Some((source, WalkKind::Sweep { end, rejected, .. })) => {
+                    self.finish_sweep(source, end, rejected)
+                }
                 Some((_, WalkKind::Resync { .. })) | None => Outcome::Continue,
             };
         };
@@ -164,7 +168,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             } else {
                 // A list that was begun again contained the object at first, but not in the end.
                 let removed = self.remove(id);
-                self.table.free_if_idle(id);
+                self.free(id);
                 self.discarded.put_some(removed.map(|held| held.object));
             }
             return Outcome::Continue;
@@ -185,7 +189,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Outcome::Continue
     }
 
-    fn finish_sweep(&mut self, source: u16, end: End<S::Text>) -> Outcome {
+    fn finish_sweep(&mut self, source: u16, end: End<S::Text>, rejected: Lack) -> Outcome {
         let (version, restored) = match end {
             End::Complete(version) => (version, false),
             End::Restored(version) => (version, true),
@@ -195,8 +199,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             source.notified = true;
             source.restored &= restored;
             source.version = version;
-            source.missing = source.rejected;
-            source.wants_relist &= source.missing == Lack::Room;
+            // A newer list may have begun, and has not brought what this one lacked.
+            source.missing = source.rejected.max(rejected);
+            source.wants_relist &= source.missing != Lack::Nothing;
         }
         let mut sources = self.sources.as_slice().iter();
         self.lacks_room = sources.any(|source| source.missing == Lack::Room);
@@ -243,7 +248,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Adds a sweep. It replaces a pending sweep of the same source, since the newer list shows the current objects.
     ///
-    /// In fixed-size storage there may be no room next to pending resyncs. A sweep then replaces a resync.
+    /// In fixed-size storage there may be no room next to pending resyncs and running sweeps. A sweep then replaces a resync, or
+    /// the running sweep of its source.
     pub(super) fn begin_sweep(&mut self, sweep: Walk<S::Text>) {
         let walks = self.walks.as_mut_slice().iter_mut();
         let mut pending = walks.filter(|walk| !walk.begun && walk.sweeps(sweep.source));
@@ -254,9 +260,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let Err(sweep) = self.walks.push(sweep) else {
             return;
         };
+        // A running sweep of the same source begins again. Objects that it has notified of are not notified twice.
+        let is_older = |walk: &&mut Walk<S::Text>| walk.is_resync() || walk.sweeps(sweep.source);
         let walks = self.walks.as_mut_slice().iter_mut();
-        if let Some(resync) = walks.rev().find(|walk| walk.is_resync()) {
-            *resync = sweep;
+        if let Some(older) = walks.rev().find(is_older) {
+            *older = sweep;
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct Recorder<J: RecordLog> {
     is_restarted: bool,
     /// Nothing is written until the next list, which restarts the journal.
     broken: bool,
+    /// The journal may have objects that the source does not have.
+    distrusts: bool,
     /// Something was written since the last version.
     unsaved: bool,
     /// The failure of the journal was reported, and its recovery was not.
@@ -67,6 +69,7 @@ impl<J: RecordLog> Recorder<J> {
             in_list: false,
             is_restarted: false,
             broken: false,
+            distrusts: false,
             unsaved: false,
             failed: false,
             error: None,
@@ -132,13 +135,11 @@ impl<J: RecordLog> Recorder<J> {
                 })
                 .flatten();
             let is_lost = is_put && object.is_none();
-            let object = object.map(|object| (cache.index_values_of(key, &object), object));
-            let (values, object) = object.unzip();
             let step = Step::Object {
                 change,
                 key,
                 object,
-                values: values.unwrap_or_default(),
+                values: None,
             };
             let applied = cache.apply(id, step, &mut ());
             if let Err(why) = applied {
@@ -195,8 +196,12 @@ impl<J: RecordLog> Recording for Recorder<J> {
         self.is_restarted
     }
 
+    fn distrust(&mut self) {
+        (self.broken, self.distrusts) = (true, true);
+    }
+
     fn begin(&mut self) {
-        self.in_list = true;
+        (self.in_list, self.distrusts) = (true, false);
         if core::mem::take(&mut self.broken) || self.journal.has_failed() {
             self.is_restarted = true;
             let done = self.journal.restart();
@@ -253,7 +258,7 @@ impl<J: RecordLog> Recording for Recorder<J> {
 
     fn wants_list(&mut self, now: Instant) -> bool {
         // The journal cannot be rewritten from the cache, since a decoder does not store the JSON of an object.
-        self.failed && self.broken && !self.in_list && self.retry.is_due(now)
+        (self.failed || self.distrusts) && self.broken && !self.in_list && self.retry.is_due(now)
     }
 }
 

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 mod damage;
 mod recovery;
+mod shards;
 
 use super::*;
 use crate::resource::Resource;

@@ -9,6 +9,7 @@ pub(crate) use key::{KeyBuf, KeyFn, MAX_KEY};
 pub use key::{KeyError, split_key};
 pub use version::{ResourceVersion, Uid};
 
+use core::cmp::Ordering;
 use core::fmt;
 
 use crate::storage::Text;
@@ -21,6 +22,12 @@ pub trait Cached {
     fn same_version(&self, other: &Self) -> bool;
     /// Returns whether the two are different objects under the same name: both have a uid, and the uids differ.
     fn is_another(&self, other: &Self) -> bool;
+
+    /// Returns whether the resourceVersion is known to be older than that of `other`.
+    fn is_older(&self, other: &Self) -> bool {
+        let _ = other;
+        false
+    }
 
     /// Returns the size of the object in bytes, as counted by [`Cache::bytes`](crate::Cache::bytes); 0 if unknown.
     fn bytes(&self) -> usize {
@@ -73,6 +80,10 @@ impl<V, X: Text + PartialEq> Cached for Object<V, X> {
 
     fn is_another(&self, other: &Self) -> bool {
         self.uid.is_known() && other.uid.is_known() && self.uid != other.uid
+    }
+
+    fn is_older(&self, other: &Self) -> bool {
+        self.version.compare(&other.version) == Some(Ordering::Less)
     }
 }
 

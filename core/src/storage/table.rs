@@ -19,12 +19,51 @@ pub(crate) struct Slot<O, S: Storage> {
     pub(crate) epoch: u32,
     /// Whether the key was added after the first list of its source was complete.
     pub(crate) late: bool,
+    /// Another source that has an object of this key, which is not the one in the store.
+    pub(crate) rival: Rival,
     /// The last resync that has visited the object.
     pub(crate) mark: u16,
     previous: SlotId,
     next: SlotId,
     /// The object in the store.
     pub(crate) object: Option<O>,
+}
+
+/// The source of an object that is left out, since another source has one of the same key. It has the size of a gap in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rival(u8);
+
+impl Rival {
+    pub(crate) const NONE: Self = Self(0);
+    /// More than one source, or one of a high number.
+    const SEVERAL: Self = Self(u8::MAX);
+
+    fn of(source: u16) -> Self {
+        let number = source.checked_add(1).map(u8::try_from);
+        number.and_then(Result::ok).map_or(Self::SEVERAL, Self)
+    }
+
+    /// Returns whether it may be this source.
+    pub(crate) fn may_be(self, source: u16) -> bool {
+        self == Self::SEVERAL || self == Self::of(source)
+    }
+
+    pub(crate) fn add(&mut self, source: u16) {
+        *self = if matches!(*self, Self::NONE) {
+            Self::of(source)
+        } else if *self == Self::of(source) {
+            *self
+        } else {
+            Self::SEVERAL
+        };
+    }
+
+    /// Removes a source that has no such object any more. Of several, none is removed.
+    pub(crate) fn remove(&mut self, source: u16) {
+        if *self == Self::of(source) && *self != Self::SEVERAL {
+            *self = Self::NONE;
+        }
+    }
 }
 
 /// A linked list of slots in the order in which they were added. A walk takes time in proportion to the list, however
@@ -150,6 +189,7 @@ impl<O, S: Storage> Table<O, S> {
             pending: SlotId::NONE,
             epoch: 0,
             late: false,
+            rival: Rival::NONE,
             mark: 0,
             previous: SlotId::NONE,
             next: SlotId::NONE,
@@ -246,6 +286,15 @@ impl<O, S: Storage> Table<O, S> {
     }
 
     /// Iterates over the slots in use, by number.
+    /// Calls a function with each slot.
+    pub(crate) fn each_mut(&mut self, mut f: impl FnMut(&mut Slot<O, S>)) {
+        for index in 0..self.slots.bound() {
+            if let Some(slot) = self.slots.get_mut(SlotId::from_index(index)) {
+                f(slot);
+            }
+        }
+    }
+
     fn ids(&self) -> impl Iterator<Item = SlotId> + '_ {
         (0..self.slots.bound())
             .map(SlotId::from_index)

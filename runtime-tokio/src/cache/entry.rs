@@ -172,6 +172,10 @@ impl<V> Cached for Shared<V> {
         self.object().is_another(other.object())
     }
 
+    fn is_older(&self, other: &Self) -> bool {
+        self.object().is_older(other.object())
+    }
+
     fn bytes(&self) -> usize {
         self.0.bytes as usize
     }

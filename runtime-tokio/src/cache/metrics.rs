@@ -61,7 +61,7 @@ impl Figures {
             gauge "informer_synced" "1 if the cache is synced";
             gauge "informer_sources_not_synced" "Namespaces and clusters without a complete list";
             gauge "informer_stale_objects" "Objects in an older state because the latest one could not be used";
-            gauge "informer_incomplete" "1 if the cache is incomplete because an object did not fit";
+            gauge "informer_incomplete" "1 if an object is missing: it did not fit, or it will come with the list that is due";
             gauge "informer_watch_opened_timestamp_seconds" [Seconds] "Time of the last opened watch, in seconds since 1970";
             gauge "informer_handler_pending" "Notifications that are pending for a handler";
             counter "informer_deltas_total" "Objects received by lists and watches";

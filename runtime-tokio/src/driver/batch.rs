@@ -91,7 +91,7 @@ impl<V> Gathered<V> {
                 Content::Decoded(object) => Some(object),
                 Content::Json(_) | Content::Refused => None,
             },
-            values: self.values,
+            values: Some(self.values),
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Health {
     pub stale_since: Option<SystemTime>,
     /// Whether the driver has ended.
     pub ended: bool,
-    /// Whether the cache is incomplete because an object did not fit.
+    /// Whether an object is missing: it did not fit, or it will come with the list that is due.
     pub incomplete: bool,
     /// The number of objects.
     pub objects: usize,

@@ -14,7 +14,7 @@ const INFORMER: &[Figure<Health>] = figures! {
     gauge "informer_synced" "1 if the cache is synced." |h| Some(bit(h.synced));
     gauge "informer_sources_not_synced" "Namespaces and clusters without a complete list." |h| Some(h.sources.iter().filter(|source| !source.synced).count() as f64);
     gauge "informer_running" "1 while the driver has not ended." |h| Some(bit(!h.ended));
-    gauge "informer_incomplete" "1 if the cache is incomplete because an object did not fit." |h| Some(bit(h.incomplete));
+    gauge "informer_incomplete" "1 if an object is missing: it did not fit, or it will come with the list that is due." |h| Some(bit(h.incomplete));
     gauge "informer_objects" "Objects in the cache." |h| Some(h.objects as f64);
     gauge "informer_object_bytes" "Bytes of JSON of the objects in the cache, as received." |h| Some(h.bytes as f64);
     gauge "informer_stale_objects" "Objects in an older state because the latest one could not be used." |h| Some(h.stale_count as f64);

@@ -10,9 +10,9 @@ use informer_core::{
 };
 use informer_mock::{Chunk, HeadPoll};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, State};
 use super::engine::Snapshot;
-use super::plan::{KEY_NAMES, KEYS, Scope};
+use super::plan::{KEY_NAMES, Scope};
 
 type Text = Box<str>;
 
@@ -23,14 +23,11 @@ impl Entries {
     /// Selects the entries of one source.
     #[must_use]
     pub fn of(snapshot: &Snapshot, scope: Scope) -> Self {
-        let is_of = |slot: usize| match scope {
-            Scope::Namespace(namespace) => KEYS[slot].0 == namespace,
-            Scope::All | Scope::Label(_) | Scope::Half(_) => true,
-        };
-        let entries = KEY_NAMES.iter().zip(snapshot).enumerate();
-        let entries = entries.filter(|(slot, _)| is_of(*slot));
-        let entries = entries.filter_map(|(_, (key, cached))| {
-            let cached = (*cached)?;
+        let is_of =
+            |slot: u8, state: State| matches!(scope, Scope::Label(_)) || scope.takes(slot, state);
+        let entries = (0..).zip(KEY_NAMES.iter().zip(snapshot));
+        let entries = entries.filter_map(|(slot, (key, cached))| {
+            let cached = (*cached).filter(|cached| is_of(slot, cached.state))?;
             let uid = Uid::new(&cached.state.uid.to_string());
             Some((*key, uid, version(cached.state.version), cached.stale))
         });

@@ -28,6 +28,14 @@ pub struct State {
     pub label: u8,
 }
 
+impl State {
+    /// Returns the uid on the wire. Its first character makes its hash fall into either half.
+    #[must_use]
+    pub fn uid_text(self) -> String {
+        format!("{}-uid", self.uid)
+    }
+}
+
 /// Why the informer cannot use an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Poison {
@@ -227,7 +235,7 @@ impl Cluster {
         let mut metadata = self.metadata(write);
         metadata["name"] = name.into();
         metadata["namespace"] = namespace.into();
-        metadata["uid"] = format!("u{}", state.uid).into();
+        metadata["uid"] = state.uid_text().into();
         metadata["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
         metadata["labels"] = json!({ "app": format!("l{}", state.label) });
         // Characters of every length in UTF-8, for cuts in the middle of them.

@@ -733,7 +733,7 @@ fn take<S: SimStorage>(
         change: object.change,
         key,
         object: decoded,
-        values,
+        values: Some(values),
     };
     if let Err(why) = cache.apply(source, step, &mut ()) {
         report(Report::about(Phase::Cache, why.problem(key)));
@@ -794,7 +794,7 @@ fn number<X: informer_core::storage::Text>(version: &ResourceVersion<X>) -> Opti
     }
 }
 
-/// Parses the number in a short text, without the letter in front of a uid.
+/// Parses the number in a short text, without the letters of a uid.
 fn digits(text: &dyn fmt::Display) -> Option<u64> {
     struct Digits(Option<u64>);
     impl fmt::Write for Digits {

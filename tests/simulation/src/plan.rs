@@ -45,7 +45,7 @@ impl Scope {
             Self::All => true,
             Self::Namespace(namespace) => KEYS[usize::from(slot)].0 == namespace,
             Self::Label(label) => state.label == label,
-            Self::Half(half) => half_of(half).has(&format!("u{}", state.uid)),
+            Self::Half(half) => half_of(half).has(&state.uid_text()),
         }
     }
 }
@@ -336,7 +336,7 @@ impl World {
         }
     }
 
-    /// Makes some worlds use a custom resource, and some of these a shard.
+    /// Makes some worlds use a custom resource, and some of these one or two shards.
     fn customize(&mut self, entropy: &mut Entropy<'_>) {
         if !entropy.one_in(4) {
             return;
@@ -346,7 +346,11 @@ impl World {
             skips_managed_fields: entropy.one_in(3),
         });
         if self.scopes == [Scope::All] && entropy.one_in(2) {
-            self.scopes = &[Scope::Half(0)];
+            self.scopes = if entropy.one_in(2) {
+                &[Scope::Half(0), Scope::Half(1)]
+            } else {
+                &[Scope::Half(0)]
+            };
         }
     }
 
@@ -354,6 +358,12 @@ impl World {
     #[must_use]
     pub fn is_in_protobuf(&self) -> bool {
         self.objects == Objects::Protobuf && self.custom.is_none() && !self.client_go
+    }
+
+    /// Returns whether each half of the objects has a source, so that an object can be created again in the other one.
+    #[must_use]
+    pub const fn is_of_halves(&self) -> bool {
+        matches!(self.scopes, [Scope::Half(_), _])
     }
 
     /// Returns whether the reflector and the cache must be driven separately.

@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::coverage::Coverage;
 use super::engine::Engine;
 use super::invariants::{self, Named};
-use super::plan::{Action, KEY_NAMES, Oddity, Plan, World};
+use super::plan::{Action, KEY_NAMES, Oddity, Plan, Scope, World};
 use super::wire::Wire;
 
 /// The time limit for convergence without faults. It covers the longest delay (a credential refused repeatedly, with
@@ -304,9 +304,17 @@ impl Run {
     /// Records what is known when the journal reaches a version.
     fn journaled(&mut self) {
         let wire = &self.client.wires[0];
+        // Events of the other half move the wire, and are not in the journal.
+        let is_half = matches!(self.world.scopes, [Scope::Half(_)]);
+        let is_reached = |version: u64| {
+            wire.versions.contains(&version)
+                || is_half
+                    && !wire.versions.is_empty()
+                    && wire.versions.iter().all(|reached| *reached > version)
+        };
         if let Some(version) = self.client.engine.journaled()
             && !wire.in_list
-            && wire.versions.contains(&version)
+            && is_reached(version)
         {
             let mut wire = wire.restored(version);
             // If this version was reached twice, either state may be the one left after a loss.

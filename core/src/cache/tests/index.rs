@@ -123,3 +123,16 @@ fn an_index_is_built_while_objects_change() {
         }
     }
 }
+
+#[test]
+fn an_object_without_values_is_indexed_by_the_functions_of_the_cache() {
+    let mut pods = default_pods();
+    let by_version: <Heap as Storage>::IndexFn<Item<Box<str>>> =
+        Box::new(|pod, value| value(&pod.resource_version().to_string()));
+    pods.add_index("version", by_version).unwrap();
+    pods.list(0, 5, &[]);
+    let added = Step::object(Change::Added, "a", item("u-a", 6));
+    pods.0.apply(SourceId(0), added, &mut ()).unwrap();
+    pods.notified();
+    assert_eq!(pods.by_index("version", "6").unwrap().count(), 1);
+}

@@ -34,6 +34,10 @@ impl Model {
 
     fn upsert(&mut self, source: u16, key: &str, version: u32, uid: u32) {
         let named = self.lists.get(&source).copied().unwrap_or(0);
+        let other = self.truth.get(key).filter(|fact| fact.source != source);
+        if other.is_some_and(|other| version < other.version) {
+            return;
+        }
         let fact = Fact {
             source,
             version,
@@ -138,7 +142,18 @@ impl Model {
             }
         }
         let all = self.complete.len() == usize::from(sources);
-        assert_eq!((pods.is_synced(), self.synced), (all, all));
+        assert_eq!(self.synced, all);
+        assert_eq!(pods.is_synced(), all && !pods.is_incomplete());
+        // An object is missing only if another source had one of its key, and then it is listed.
+        if pods.is_incomplete() {
+            let sources = pods.sources.as_slice();
+            assert!(sources.len() > 1);
+            assert!(
+                sources
+                    .iter()
+                    .any(|source| source.wants_relist || source.in_list)
+            );
+        }
     }
 }
 
@@ -189,6 +204,7 @@ where
                 // Sometimes the same version, or another object under the same name.
                 let at = match rng.below(4) {
                     0 if old.version > 0 => old.version,
+                    1 if old.version > 1 && rng.below(4) == 0 => old.version - 1,
                     _ => version,
                 };
                 let uid = if at != old.version && rng.below(5) == 0 {

@@ -159,3 +159,72 @@ fn a_resync_without_room_joins_the_one_under_way() {
     assert_eq!(pods.notified(), ["replay1 a@1", "replay1 b@1"]);
     assert_eq!(pods.resync(), 2);
 }
+
+#[test]
+fn a_list_that_begins_does_not_make_an_older_one_complete() {
+    let mut pods = small();
+    pods.begin(0);
+    for key in ["a", "b", "c"] {
+        pods.listed(0, key, 1);
+    }
+    assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    pods.done(0, 5);
+    pods.begin(0);
+    pods.notified();
+    assert!(pods.is_incomplete() && !pods.is_synced());
+}
+
+#[test]
+fn a_missing_object_that_is_deleted_is_not_missing_any_more() {
+    let mut pods = small();
+    pods.list(0, 5, &[("a", 1), ("b", 1), ("c", 1)]);
+    pods.notified();
+    assert_eq!(pods.put(0, Change::Added, "d", 6), Err(KeyError::Full));
+    pods.deleted(0, "d", 7);
+    assert!(pods.is_incomplete());
+    assert!(pods.take_wants_relist(SourceId(0)));
+    pods.list(0, 8, &[("a", 1), ("b", 1), ("c", 1)]);
+    pods.notified();
+    assert!(pods.is_synced());
+
+    let long = "a-long-name";
+    assert_eq!(pods.put(0, Change::Added, long, 9), Err(KeyError::TooLong));
+    pods.deleted(0, "e", 10);
+    assert!(!pods.take_wants_relist(SourceId(0)), "another key");
+    pods.deleted(0, long, 11);
+    assert!(pods.take_wants_relist(SourceId(0)));
+}
+
+#[test]
+fn an_addition_and_a_deletion_that_cancel_out_make_room() {
+    let mut pods = small();
+    pods.list(0, 5, &[("a", 1), ("b", 1)]);
+    pods.notified();
+    pods.added(0, "c", 6);
+    assert_eq!(pods.put(0, Change::Added, "d", 7), Err(KeyError::Full));
+    assert!(!pods.take_wants_relist(SourceId(0)));
+    pods.deleted(0, "c", 8);
+    assert_eq!(pods.notified(), [""; 0]);
+    assert!(pods.take_wants_relist(SourceId(0)));
+}
+
+/// There is one place for a walk, or one for each source, and the running sweeps have them.
+#[test]
+fn a_list_is_not_lost_behind_sweeps() {
+    fn check<S: Storage<Text: PartialEq>>(sources: u16) {
+        let mut pods: Pods<S> = Pods(Cache::new(CacheConfig::default(), sources, 1));
+        for source in 0..sources {
+            pods.list(source, 5, &[(&format!("{source}"), 1)]);
+        }
+        // The sweep of the first has begun.
+        assert!(pods.pop().is_some());
+        pods.list(0, 6, &[("new", 6)]);
+        pods.notified();
+        assert!(pods.held().contains(&"new@6".into()));
+        assert!(!pods.held().contains(&"0@1".into()));
+        assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "6");
+        assert!(pods.is_synced());
+    }
+    check::<Inline<4, 9, 64, 4, 1>>(1);
+    check::<Inline<12, 9, 64, 12, 8>>(8);
+}

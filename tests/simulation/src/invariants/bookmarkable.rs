@@ -42,8 +42,15 @@ pub fn difference(
 ) -> Option<String> {
     each(world, at, |slot, scope, (era, version)| {
         let expected = cluster.expected(era, scope, slot, version);
-        let cached = snapshot[usize::from(slot)];
+        let (cached, other) = of_scope(scope, slot, snapshot[usize::from(slot)]);
+        // After a restored backup, the newer object may have the lower version.
+        let leaves_out = |state: State| {
+            other.is_some_and(|other| {
+                other.state.version > state.version || cluster.era_number() > 0
+            })
+        };
         let right = match (expected, cached) {
+            (Expected::State(state), None) if leaves_out(state) => true,
             (Expected::Nothing | Expected::OlderThan(_), None) => true,
             (Expected::Nothing, Some(_)) | (Expected::State(_), None) => false,
             (Expected::State(state), Some(cached)) => {
@@ -67,14 +74,14 @@ fn older(context: &Context<'_>, at: impl Fn(usize) -> Option<(usize, u64)>) -> O
     let cluster = context.cluster;
     each(context.world, at, |slot, scope, (era, version)| {
         let expected = cluster.expected(era, scope, slot, version);
-        let cached = context.snapshot[usize::from(slot)];
+        let (cached, other) = of_scope(scope, slot, context.snapshot[usize::from(slot)]);
         let changed_later = cluster
             .in_era(era)
             .of(slot)
             .any(|write| write.version > version);
         let right = match (expected, cached) {
             (Expected::State(state), Some(cached)) => cached.state.n >= state.n,
-            (Expected::State(_), None) => changed_later,
+            (Expected::State(_), None) => changed_later || other.is_some(),
             (Expected::Nothing, Some(cached)) => cached.state.version > version || changed_later,
             (Expected::Nothing | Expected::OlderThan(_), _) => true,
         };
@@ -111,6 +118,20 @@ pub(super) fn each(
         }
     }
     None
+}
+
+/// Returns the cached object of a key if it is in the scope of a source, and one of the other half that the cache has instead.
+pub(super) fn of_scope(
+    scope: Scope,
+    slot: u8,
+    cached: Option<Cached>,
+) -> (Option<Cached>, Option<Cached>) {
+    match scope {
+        Scope::Half(_) if cached.is_some_and(|cached| !scope.takes(slot, cached.state)) => {
+            (None, cached)
+        }
+        Scope::Half(_) | Scope::All | Scope::Namespace(_) | Scope::Label(_) => (cached, None),
+    }
 }
 
 /// After an improper restore of a backup, the same version can occur with other contents. A client cannot tell these

@@ -30,8 +30,9 @@ impl Invariant for Kept {
             if context.client.unpopped_lists(source) > 0 && wire.went_back {
                 continue;
             }
-            // An object that leaves a selector and returns is correctly reported as deleted.
-            if matches!(scope, Scope::Label(_)) {
+            // An object that leaves a selector and returns is correctly reported as deleted, and so is one that another half
+            // replaces.
+            if matches!(scope, Scope::Label(_)) || context.world.is_of_halves() {
                 continue;
             }
             let ([version], Some(listed)) = (&wire.versions[..], wire.listed) else {

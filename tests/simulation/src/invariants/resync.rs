@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::super::client::Seen;
 use super::super::engine::{Note, NoteKind};
-use super::super::plan::KEY_NAMES;
+use super::super::plan::{KEY_NAMES, Scope};
 use super::{Context, Invariant, Verdict};
 
 #[derive(Default)]
@@ -65,19 +65,27 @@ impl Resync {
                     ));
                 }
                 *notified |= bit;
-                let newest = context
-                    .client
-                    .wires
-                    .iter()
-                    .find_map(|wire| wire.newest[usize::from(note.slot)]);
-                if newest.is_some_and(|newest| newest != note.state.n)
-                    && !context.cluster.raw_restore
-                {
+                let wires = context.client.wires.iter().zip(context.world.scopes);
+                let mut newest = wires.filter_map(|(wire, scope)| {
+                    let newest = wire.newest[usize::from(note.slot)]?;
+                    let written = context.cluster.written(newest);
+                    // The server sends both halves.
+                    let is_other = matches!(scope, Scope::Half(_))
+                        && written.is_some_and(|(slot, state)| !scope.takes(slot, state));
+                    (!is_other).then_some(newest)
+                });
+                let is_of_halves = context.world.is_of_halves();
+                let newer = newest.find(|newest| {
+                    if is_of_halves {
+                        // The cache leaves out the older object of two. A restored backup changes which one that is.
+                        *newest > note.state.n && context.cluster.era_number() == 0
+                    } else {
+                        *newest != note.state.n
+                    }
+                });
+                if let Some(newer) = newer.filter(|_| !context.cluster.raw_restore) {
                     let key = KEY_NAMES[usize::from(note.slot)];
-                    return Err(format!(
-                        "{note}: a newer state of {key} has come, n{}",
-                        newest.unwrap_or_default()
-                    ));
+                    return Err(format!("{note}: a newer state of {key} has come, n{newer}"));
                 }
             }
             NoteKind::Added(_) => self.has |= bit,
