@@ -21,7 +21,7 @@
 //! async fn watch<L: Link>(link: L) {
 //!     // In a real program these are in statics, and the futures are tasks.
 //!     let mut resources = Resources::<bool, Memory>::new(1);
-//!     let server: Connection<_, _, 1024> = Connection::new(link, "10.0.2.2:8001", "a token");
+//!     let server: Connection<_, _, 2048> = Connection::new(link, "10.0.2.2:8001", "a token");
 //!     let Some(transport) = server.transport() else { return };
 //!
 //!     let pods = Resource::new("", "v1", "pods").fields("spec.nodeName=gateway-7");

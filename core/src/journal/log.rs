@@ -34,6 +34,8 @@ pub struct Log<M, I, B> {
     valid: Option<Area>,
     tail: Option<Tail>,
     broken: bool,
+    /// The medium could not be read, so it is not known which area has the state.
+    unread: bool,
 }
 
 /// The end of an area that is written to.
@@ -131,6 +133,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             valid: None,
             tail: None,
             broken: false,
+            unread: false,
         }
     }
 
@@ -363,6 +366,7 @@ impl<M: Medium, I: Index, B: Room> RecordLog for Log<M, I, B> {
         let loaded = self.try_load(identity, take, lost);
         // If nothing can be read, nothing should be overwritten.
         self.broken = loaded.is_err();
+        self.unread = loaded.is_err();
         loaded
     }
 
@@ -396,6 +400,11 @@ impl<M: Medium, I: Index, B: Room> RecordLog for Log<M, I, B> {
     fn restart(&mut self) -> Result<(), Self::Error> {
         self.broken = false;
         self.guarded(|log| {
+            if log.unread {
+                let identity = log.identity;
+                log.try_load(&identity, &mut |_| (), &mut |_| ())?;
+                log.unread = false;
+            }
             log.index.clear();
             log.tail = Some(log.begin()?);
             Ok(())

@@ -39,6 +39,8 @@ pub struct Recorder<J: RecordLog> {
     distrusts: bool,
     /// Something was written since the last version.
     unsaved: bool,
+    /// The server has sent a list without a version; true until that is reported.
+    unversioned: Option<bool>,
     /// The failure of the journal was reported, and its recovery was not.
     failed: bool,
     /// A failure to report.
@@ -71,6 +73,7 @@ impl<J: RecordLog> Recorder<J> {
             broken: false,
             distrusts: false,
             unsaved: false,
+            unversioned: None,
             failed: false,
             error: None,
             recovered: false,
@@ -227,6 +230,12 @@ impl<J: RecordLog> Recording for Recorder<J> {
     }
 
     fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool) {
+        if !version.is_known() && !self.in_list && !self.broken {
+            // Without versions nothing can be restored, and nothing would ever be compacted.
+            self.broken = true;
+            self.unversioned = self.unversioned.or(Some(true));
+            return;
+        }
         // A partial list is not a state of the server.
         if self.in_list || self.broken || !self.unsaved || !version.is_known() {
             return;
@@ -250,6 +259,11 @@ impl<J: RecordLog> Recording for Recorder<J> {
             let message = Shown(&error);
             let problem = Problem::Journal { message: &message };
             report(Report::about(Phase::Journal, problem));
+        }
+        if self.unversioned == Some(true) {
+            self.unversioned = Some(false);
+            let message = &"the server sends no resourceVersions, so there is no state to restore";
+            report(Report::about(Phase::Journal, Problem::Journal { message }));
         }
         if core::mem::take(&mut self.recovered) {
             report(Report::about(Phase::Journal, Problem::JournalRecovered));

@@ -3,8 +3,10 @@
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 mod damage;
 mod recovery;
@@ -22,6 +24,8 @@ struct Memory {
     /// The number of calls that succeed. The next one fails, and if it is a write, its first half is stored.
     calls: Option<usize>,
     has_failed: bool,
+    /// Set while nothing can be read or written.
+    is_away: Rc<Cell<bool>>,
 }
 
 impl Memory {
@@ -43,7 +47,7 @@ impl Memory {
 
     fn call(&mut self) -> Result<(), &'static str> {
         self.has_failed |= self.calls == Some(0);
-        if self.has_failed {
+        if self.has_failed || self.is_away.get() {
             return Err("no space left");
         }
         self.calls = self.calls.map(|left| left - 1);
@@ -564,4 +568,40 @@ fn a_medium_that_fails_at_any_call_loses_no_version_and_returns_no_other() {
         survives_each_failure::<Keys>(&memory);
         survives_each_failure::<Scanned>(&memory);
     }
+}
+
+/// A log whose medium could not be read when it was opened, and can be read again when the first list begins.
+#[test]
+fn a_log_that_could_not_be_read_is_not_overwritten() {
+    fn check<I: Index>(memory: Memory) {
+        let put = |log: &mut InMemory<I>, key: &str| log.append(Record::Put { key, object: b"{}" });
+        let reach = |log: &mut InMemory<I>, version: &str| {
+            log.append(Record::Version(Reached::new(version))).unwrap();
+        };
+        let (mut log, _) = load::<I>(memory);
+        // The state is in the second area.
+        for version in ["1", "2"] {
+            log.restart().unwrap();
+            put(&mut log, "old").unwrap();
+            reach(&mut log, version);
+        }
+        let found = |log: &InMemory<I>| shown(load::<I>(log.medium().clone()).1.as_ref());
+        let old = found(&log);
+        let medium = log.into_medium();
+        let away = Rc::clone(&medium.is_away);
+        away.set(true);
+        let mut log: InMemory<I> = Log::new(medium, Vec::new());
+        let loaded = log.load(&identity(), &mut |_| (), &mut |_| ());
+        assert!(loaded.is_err() && log.restart().is_err());
+        away.set(false);
+        log.restart().unwrap();
+        put(&mut log, "new").unwrap();
+        assert_eq!(found(&log), old, "a partial list");
+        reach(&mut log, "3");
+        let new = load::<I>(log.medium().clone()).1.unwrap();
+        assert_eq!((new.1.as_str(), new.0.len()), ("3", 1));
+        assert!(new.0.contains_key("new"));
+    }
+    check::<Keys>(Memory::default());
+    check::<Scanned>(Memory::of_size(1 << 12));
 }

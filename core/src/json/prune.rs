@@ -11,7 +11,8 @@ use super::members::Cursor;
 /// every element of an array and every member of an object. A decoder with a `Prune` removes the parts from everything
 /// it stores: the value of any type, the labels next to it, and the bytes that it writes to a journal.
 ///
-/// In protobuf, a segment is the number of a field; the fields of `metadata` are also found by their names.
+/// In protobuf, `metadata` is pruned by the same paths, except below managedFields. Everywhere else a segment is the number of a
+/// field, and a path may lead only through fields that are messages.
 ///
 /// ```
 /// use informer_core::json::Prune;
@@ -59,7 +60,8 @@ impl Prune {
     /// Creates a `Prune` for these paths.
     ///
     /// # Panics
-    /// Panics if there are more than 32 paths, or if a path is empty. In a constant, this is a compile error.
+    /// Panics if there are more than 32 paths, if a path is empty, or if one that begins with the number of a field has a `*`,
+    /// which would also lead into texts. In a constant, this is a compile error.
     ///
     /// ```compile_fail
     /// use informer_core::json::Prune;
@@ -76,6 +78,10 @@ impl Prune {
             assert!(
                 !path.is_empty(),
                 "an empty path would prune the whole object"
+            );
+            assert!(
+                !is_of_numbers(path[0]) || !has_star(path),
+                "in protobuf, `*` would also lead into texts: name the numbers of the fields"
             );
             rest = behind;
         }
@@ -138,18 +144,36 @@ impl Prune {
     }
 }
 
+/// Returns whether a path with this first segment is one of the field numbers of protobuf.
+const fn is_of_numbers(first: &str) -> bool {
+    matches!(first.as_bytes(), [b'0'..=b'9', ..])
+}
+
+const fn has_star(mut path: &[&str]) -> bool {
+    while let [segment, rest @ ..] = path {
+        if matches!(segment.as_bytes(), b"*") {
+            return true;
+        }
+        path = rest;
+    }
+    false
+}
+
 impl Below {
     pub(crate) const fn is_nothing(self) -> bool {
         self.paths == 0
     }
 
-    /// Returns what may be removed according to either, for a position that two paths name differently.
+    /// Returns a position below which nothing is removed.
     #[cfg(feature = "protobuf")]
-    pub(crate) const fn union(self, other: Self) -> Self {
-        Self {
-            paths: self.paths | other.paths,
-            ..self
-        }
+    pub(crate) const fn nothing(self) -> Self {
+        Self { paths: 0, ..self }
+    }
+
+    /// Returns the decision for a member that `*` does not match.
+    #[cfg(feature = "protobuf")]
+    pub(crate) fn exactly(self, name: JsonStr<'_>) -> Member {
+        self.choose(|segment| name.eq_str(segment))
     }
 
     pub(crate) fn member(self, name: JsonStr<'_>) -> Member {

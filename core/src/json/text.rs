@@ -166,7 +166,7 @@ impl Iterator for JsonChars<'_> {
                 b't' => self.take(2, '\t'),
                 _ => self.take(1, char::REPLACEMENT_CHARACTER),
             },
-            [b'\\'] => self.take(1, char::REPLACEMENT_CHARACTER),
+            [b'\\'] if !self.plain => self.take(1, char::REPLACEMENT_CHARACTER),
             [first, ..] if first.is_ascii() => self.take(1, char::from(*first)),
             rest => {
                 let window = rest.get(..4).unwrap_or(rest);

@@ -1,4 +1,4 @@
-//! The journals of shards that have objects of one key.
+//! Journals step by step: of shards that have objects of one key, and without versions.
 
 use super::*;
 use crate::cache::{CacheConfig, SourceId, Step};
@@ -107,4 +107,24 @@ fn a_list_that_another_shard_overtakes_is_not_recorded() {
     assert!(!wants(0) && wants(1));
     shards.list(1, 16, None);
     assert_eq!(shards.found(1), (0, "16".into()));
+}
+
+#[test]
+fn a_journal_without_versions_is_reported_once_and_does_not_grow() {
+    let mut shards = Shards::new();
+    let mut sizes = Vec::new();
+    let mut reports = Vec::new();
+    for version in 1..=3 {
+        shards.apply(0, Step::Begin);
+        shards.object(0, Change::Listed, "u1", version);
+        shards.apply(0, Step::Complete(ResourceVersion::default()));
+        for event in 10..50 {
+            shards.object(0, Change::Modified, "u1", event);
+        }
+        let journal = &mut shards.journals[0];
+        journal.report(&mut |report| reports.push(report.class()));
+        sizes.push(journal.journal().medium().areas.iter().map(Vec::len).sum());
+    }
+    assert_eq!(reports, ["journal"]);
+    assert_eq!(sizes, [sizes[0]; 3] as [usize; 3]);
 }

@@ -65,6 +65,8 @@ pub(super) enum Mistake {
     ExpectedValue,
     /// Expected `,` or `)` in a list of values.
     ExpectedListEnd,
+    /// Expected a value after two commas in a list of values.
+    ExpectedListValue,
     /// Expected the end of the requirement.
     ExpectedEnd,
     /// The name part of a key is empty or contains an invalid character.
@@ -90,6 +92,7 @@ impl Mistake {
                 | Self::ExpectedParenthesis
                 | Self::ExpectedValue
                 | Self::ExpectedListEnd
+                | Self::ExpectedListValue
                 | Self::ExpectedEnd
         )
     }
@@ -105,6 +108,7 @@ impl fmt::Display for Mistake {
             Self::ExpectedParenthesis => "expected `(`; write the values of `in` and `notin` as `(a,b)`",
             Self::ExpectedValue => "expected a label value; omit it for an empty value",
             Self::ExpectedListEnd => "expected `,` or `)`; separate the values by commas and close the list",
+            Self::ExpectedListValue => "expected a value after two commas; write one comma for an empty value at the end",
             Self::ExpectedEnd => "expected `,` or the end; separate the requirements by commas",
             Self::InvalidKey => {
                 "the name of a label key must consist of letters, digits, `-`, `_` and `.`, with a letter or digit \

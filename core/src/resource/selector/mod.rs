@@ -384,24 +384,38 @@ impl<'a> Lexer<'a> {
         Ok(Some(scanned))
     }
 
-    /// Parses `(a,b)`, and returns the offset of the text between the parentheses and the text.
+    /// Parses `(a,b)`, and returns the offset of the text between the parentheses and the text. Commas without a value between
+    /// them are accepted as by the API server, which reads them in pairs: `(a,)` and `(a,,b)`, but not `(a,,)`.
     fn list(&mut self) -> Result<(usize, &'a str), SelectorError> {
         let at = self.start();
         if !matches!(self.next(), Token::Open) {
             return Err(self.unexpected(at, Mistake::ExpectedParenthesis));
         }
         let begin = self.at;
-        loop {
-            self.skip(|token| matches!(token, Token::Word(_)));
+        while !matches!(self.peek(), Token::Close) {
             let at = self.start();
             match self.next() {
-                Token::Comma => {}
-                Token::Close => return Ok((begin, self.text.get(begin..at).unwrap_or_default())),
-                Token::End | Token::Open | Token::Bang | Token::Operator(_) | Token::Word(_) => {
+                Token::Word(_) => {
+                    let at = self.start();
+                    if !matches!(self.peek(), Token::Comma | Token::Close) {
+                        return Err(self.unexpected(at, Mistake::ExpectedListEnd));
+                    }
+                }
+                Token::Comma => {
+                    let is_pair = self.skip(|token| matches!(token, Token::Comma));
+                    if is_pair && matches!(self.peek(), Token::Close) {
+                        let at = self.start();
+                        return Err(self.unexpected(at, Mistake::ExpectedListValue));
+                    }
+                }
+                Token::End | Token::Open | Token::Close | Token::Bang | Token::Operator(_) => {
                     return Err(self.unexpected(at, Mistake::ExpectedListEnd));
                 }
             }
         }
+        let at = self.start();
+        self.next();
+        Ok((begin, self.text.get(begin..at).unwrap_or_default()))
     }
 
     fn next(&mut self) -> Token<'a> {

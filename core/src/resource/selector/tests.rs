@@ -56,7 +56,8 @@ fn accepts_the_grammar() {
         ("x in ()", r#"x In [""]"#),
         ("x notin ( )", r#"x NotIn [""]"#),
         ("x notin (, a)", r#"x NotIn ["", "a"]"#),
-        ("x in (a,,)", r#"x In ["a", "", ""]"#),
+        ("x in (a,,b)", r#"x In ["a", "", "b"]"#),
+        ("x in (a,,,)", r#"x In ["a", "", "", ""]"#),
         ("x in (a,,,b)", r#"x In ["a", "", "", "b"]"#),
         ("x in ( a , b )", r#"x In ["a", "b"]"#),
         (
@@ -137,6 +138,8 @@ fn rejects_the_rest_with_its_position() {
         ("a in (b=c)", 7, Kind::ExpectedListEnd),
         ("a in ((b))", 6, Kind::ExpectedListEnd),
         ("a in (!b)", 6, Kind::ExpectedListEnd),
+        ("x in (a,,)", 9, Kind::ExpectedListValue),
+        ("x in (,, )", 9, Kind::ExpectedListValue),
         ("-a", 0, Kind::InvalidKey),
         ("a-", 1, Kind::InvalidKey),
         ("x,a.=b", 3, Kind::InvalidKey),

@@ -10,9 +10,12 @@ use crate::json::JsonStr;
 
 /// How a field of the metadata is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Text,
+    /// A number that the API server omits if it is 0.
     Int,
+    /// A number that is written whenever it is there.
+    OptionalInt,
     Bool,
     /// Seconds and nanoseconds.
     Time,
@@ -33,7 +36,7 @@ const METADATA: [(u32, &str, Kind); 14] = [
     (GENERATION, "generation", Kind::Int),
     (8, "creationTimestamp", Kind::Time),
     (9, "deletionTimestamp", Kind::Time),
-    (10, "deletionGracePeriodSeconds", Kind::Int),
+    (10, "deletionGracePeriodSeconds", Kind::OptionalInt),
     (LABELS, "labels", Kind::Map),
     (ANNOTATIONS, "annotations", Kind::Map),
     (OWNER_REFERENCES, "ownerReferences", Kind::Owners),
@@ -48,6 +51,21 @@ const OWNER: [(u32, &str, Kind); 6] = [
     (6, "controller", Kind::Bool),
     (7, "blockOwnerDeletion", Kind::Bool),
 ];
+
+/// Returns the name and the kind of a field of `ObjectMeta`.
+pub(super) fn of_metadata(number: u32) -> Option<(&'static str, Kind)> {
+    find(&METADATA, number)
+}
+
+/// Returns the name and the kind of a field of an owner reference.
+pub(super) fn of_owner(number: u32) -> Option<(&'static str, Kind)> {
+    find(&OWNER, number)
+}
+
+fn find(table: &[(u32, &'static str, Kind)], number: u32) -> Option<(&'static str, Kind)> {
+    let (_, name, kind) = table.iter().find(|(own, ..)| *own == number)?;
+    Some((name, *kind))
+}
 
 /// One more than the highest number of a field that is written.
 const NUMBERS: usize = 18;
@@ -148,7 +166,7 @@ impl Kind {
         match self {
             Self::Map => Some((b'{', b'}')),
             Self::Texts | Self::Owners => Some((b'[', b']')),
-            Self::Text | Self::Int | Self::Bool | Self::Time => None,
+            Self::Text | Self::Int | Self::OptionalInt | Self::Bool | Self::Time => None,
         }
     }
 }
@@ -163,11 +181,11 @@ fn append_name(follows: bool, name: &str, out: &mut Vec<u8>) {
 /// Appends the value of a field that is not repeated. Returns `false` if the API server omits it.
 fn append_scalar(kind: Kind, value: Value<'_>, out: &mut Vec<u8>) -> bool {
     match kind {
-        Kind::Int => {
+        Kind::Int | Kind::OptionalInt => {
             let number = value.as_varint().unwrap_or_default();
             // Negative numbers are in two's complement.
             write(out, format_args!("{}", number.cast_signed()));
-            number != 0
+            number != 0 || kind == Kind::OptionalInt
         }
         Kind::Bool => {
             let is_set = value.as_varint().is_some_and(|bit| bit != 0);
@@ -196,7 +214,7 @@ fn append_element(kind: Kind, value: Value<'_>, out: &mut Vec<u8>) {
             let owner = Message::new(value.as_bytes().unwrap_or_default());
             append(&OWNER, owner.fields(), out);
         }
-        Kind::Text | Kind::Int | Kind::Bool | Kind::Time | Kind::Texts => {
+        Kind::Text | Kind::Int | Kind::OptionalInt | Kind::Bool | Kind::Time | Kind::Texts => {
             append_text(text(value), out);
         }
     }

@@ -497,6 +497,91 @@ fn prunes_by_name_and_by_number() {
     assert_eq!(prune(Prune::NOTHING), pod("a", "5"));
 }
 
+/// The metadata of an object in protobuf without some parts, as JSON.
+fn pruned_metadata(metadata: Vec<u8>, paths: &'static [&'static [&'static str]]) -> String {
+    let mut kept = Vec::new();
+    Prune::new(paths).copy(&bytes(1, metadata), &mut kept);
+    let mut json = Vec::new();
+    append_metadata(&kept, &mut json);
+    String::from_utf8(json).unwrap()
+}
+
+#[test]
+fn prunes_the_metadata_as_in_json() {
+    let metadata = [
+        bytes(1, "web"),
+        bytes(4, "/self"),
+        int(7, 3),
+        bytes(9, int(1, 1)),
+        int(10, 0),
+        bytes(11, [bytes(1, "app"), bytes(2, "shop")].concat()),
+        bytes(
+            13,
+            [bytes(1, "Set"), bytes(3, "a"), bytes(4, "u1")].concat(),
+        ),
+        bytes(
+            13,
+            [bytes(1, "Job"), bytes(3, "b"), bytes(4, "u2")].concat(),
+        ),
+        // A text that can be read as a message.
+        bytes(14, "abcdefghi"),
+        bytes(14, "second"),
+    ]
+    .concat();
+    let whole = r#"{"name":"web","selfLink":"/self","generation":3,"deletionTimestamp":"1970-01-01T00:00:01Z","deletionGracePeriodSeconds":0,"labels":{"app":"shop"},"ownerReferences":[{"kind":"Set","name":"a","uid":"u1"},{"kind":"Job","name":"b","uid":"u2"}],"finalizers":["abcdefghi","second"]}"#;
+    assert_eq!(pruned_metadata(metadata.clone(), &[]), whole);
+    const PATHS: [&[&[&str]]; 7] = [
+        &[&["metadata", "finalizers", "0"]],
+        &[&["metadata", "finalizers", "*", "x"]],
+        &[
+            &["metadata", "ownerReferences", "1", "uid"],
+            &["metadata", "generation"],
+        ],
+        &[
+            &["metadata", "ownerReferences", "*", "kind"],
+            &["metadata", "selfLink"],
+        ],
+        &[
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "deletionGracePeriodSeconds"],
+        ],
+        &[&["metadata", "labels", "*"], &["metadata", "finalizers"]],
+        &[&["*", "name"]],
+    ];
+    for paths in PATHS {
+        let mut json = Vec::new();
+        let object = [r#"{"metadata":"#, whole, "}"].concat();
+        Prune::new(paths).copy(object.as_bytes(), &mut json);
+        let json = String::from_utf8(json).unwrap();
+        // Without elements, a list is absent in protobuf.
+        let expected = json.replace(r#""labels":{},"#, "");
+        let kept = pruned_metadata(metadata.clone(), paths);
+        assert_eq!(
+            [r#"{"metadata":"#, &kept, "}"].concat(),
+            expected,
+            "{paths:?}"
+        );
+    }
+    let no_finalizers = pruned_metadata(metadata, &[&["metadata", "finalizers", "*"]]);
+    assert_eq!(
+        no_finalizers,
+        whole.replace(r#","finalizers":["abcdefghi","second"]"#, "")
+    );
+}
+
+#[test]
+fn a_path_of_numbers_takes_no_star() {
+    let made = std::panic::catch_unwind(|| Prune::new(&[&["2", "2", "*", "7"]]));
+    assert!(made.is_err());
+}
+
+#[test]
+fn a_text_can_end_with_a_backslash() {
+    let metadata = [bytes(1, "web"), bytes(14, r"a\")].concat();
+    let json = pruned_metadata(metadata, &[]);
+    assert_eq!(json, r#"{"name":"web","finalizers":["a\\"]}"#);
+}
+
 #[test]
 fn reads_an_error() {
     let cause = [
