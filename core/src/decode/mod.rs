@@ -80,6 +80,28 @@ pub trait Decode {
     /// they can share an informer. `None` if that is not known, as of a closure that captures something.
     ///
     /// The default is the fingerprint, if there is one. Decoders of a type without data are the same.
+    ///
+    /// ```
+    /// use informer_core::{Decode, RawObject};
+    ///
+    /// /// Keeps objects up to a size, and of larger ones nothing.
+    /// struct UpTo(usize);
+    ///
+    /// impl Decode for UpTo {
+    ///     type Value = Vec<u8>;
+    ///     type Error = core::convert::Infallible;
+    ///
+    ///     fn decode(&self, raw: &RawObject<'_>) -> Result<Vec<u8>, Self::Error> {
+    ///         let bytes = raw.bytes();
+    ///         Ok(if bytes.len() > self.0 { Vec::new() } else { bytes.to_vec() })
+    ///     }
+    ///
+    ///     // Without this, each request to a factory would have a watch of its own.
+    ///     fn distinction(&self) -> Option<u64> {
+    ///         Some(self.0 as u64)
+    ///     }
+    /// }
+    /// ```
     fn distinction(&self) -> Option<u64> {
         let fingerprint = self.fingerprint();
         (fingerprint != 0 || size_of_val(self) == 0).then_some(fingerprint)

@@ -39,8 +39,7 @@ pub struct Recorder<J: RecordLog> {
     distrusts: bool,
     /// Something was written since the last version.
     unsaved: bool,
-    /// The server has sent a list without a version; true until that is reported.
-    unversioned: Option<bool>,
+    unversioned: Unversioned,
     /// The failure of the journal was reported, and its recovery was not.
     failed: bool,
     /// A failure to report.
@@ -48,6 +47,14 @@ pub struct Recorder<J: RecordLog> {
     /// The recovery must be reported.
     recovered: bool,
     retry: Retry,
+}
+
+/// Whether the server has sent a list without a version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unversioned {
+    No,
+    Unreported,
+    Reported,
 }
 
 impl<X: Text> Restored<X> {
@@ -73,7 +80,7 @@ impl<J: RecordLog> Recorder<J> {
             broken: false,
             distrusts: false,
             unsaved: false,
-            unversioned: None,
+            unversioned: Unversioned::No,
             failed: false,
             error: None,
             recovered: false,
@@ -233,7 +240,9 @@ impl<J: RecordLog> Recording for Recorder<J> {
         if !version.is_known() && !self.in_list && !self.broken {
             // Without versions nothing can be restored, and nothing would ever be compacted.
             self.broken = true;
-            self.unversioned = self.unversioned.or(Some(true));
+            if self.unversioned == Unversioned::No {
+                self.unversioned = Unversioned::Unreported;
+            }
             return;
         }
         // A partial list is not a state of the server.
@@ -260,8 +269,8 @@ impl<J: RecordLog> Recording for Recorder<J> {
             let problem = Problem::Journal { message: &message };
             report(Report::about(Phase::Journal, problem));
         }
-        if self.unversioned == Some(true) {
-            self.unversioned = Some(false);
+        if self.unversioned == Unversioned::Unreported {
+            self.unversioned = Unversioned::Reported;
             let message = &"the server sends no resourceVersions, so there is no state to restore";
             report(Report::about(Phase::Journal, Problem::Journal { message }));
         }

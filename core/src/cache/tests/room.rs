@@ -2,14 +2,20 @@
 
 use super::*;
 
-#[test]
-fn what_has_no_room_is_refused_until_there_is_room() {
+/// A list with one object more than there is room for.
+fn overfull() -> Pods<Small> {
     let mut pods = small();
     pods.begin(0);
     for key in ["a", "b", "c"] {
         pods.listed(0, key, 1);
     }
     assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    pods
+}
+
+#[test]
+fn what_has_no_room_is_refused_until_there_is_room() {
+    let mut pods = overfull();
     pods.done(0, 5);
     assert_eq!(
         pods.notified(),
@@ -69,12 +75,7 @@ fn room_that_a_sweep_makes_is_room() {
 /// Room that appears during a list counts when the list is complete.
 #[test]
 fn room_that_is_made_during_a_stream_is_room() {
-    let mut pods = small();
-    pods.begin(0);
-    for key in ["a", "b", "c"] {
-        pods.listed(0, key, 1);
-    }
-    assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    let mut pods = overfull();
     pods.notified();
     pods.deleted(0, "a", 2);
     pods.notified();
@@ -162,12 +163,7 @@ fn a_resync_without_room_joins_the_one_under_way() {
 
 #[test]
 fn a_list_that_begins_does_not_make_an_older_one_complete() {
-    let mut pods = small();
-    pods.begin(0);
-    for key in ["a", "b", "c"] {
-        pods.listed(0, key, 1);
-    }
-    assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    let mut pods = overfull();
     pods.done(0, 5);
     pods.begin(0);
     pods.notified();
