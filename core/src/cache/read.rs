@@ -28,8 +28,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the objects of a source with their keys, in no particular order, and whether each is stale.
     pub fn entries_of(&self, source: SourceId) -> impl Iterator<Item = (&S::Text, &T, bool)> {
-        self.store
-            .objects_of(&self.table, source.0)
+        let place = self.place(source).into_iter();
+        place
+            .flat_map(|place| self.store.objects_of(&self.table, place))
             .map(|(_, key, held)| (key, &held.object, held.stale))
     }
 

@@ -6,23 +6,31 @@ use crate::storage::{Few, Storage};
 
 /// A source of a cache: one list and watch of a cluster, a namespace or a shard.
 ///
-/// Only a cache issues ids, with [`Cache::sources`]; every cache has a first source.
+/// Only a cache issues ids, with [`Cache::sources`] and [`Cache::add_source`]. It issues none twice: the id of a removed
+/// source is unknown for ever.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SourceId(pub(crate) u16);
+pub struct SourceId {
+    /// The place of its state, which a later source may get.
+    place: u16,
+    /// The number of sources that had the place before.
+    before: u32,
+}
 
 impl SourceId {
-    /// The first source, which every cache has.
-    pub const FIRST: Self = Self(0);
+    /// The first source, which every new cache has.
+    pub const FIRST: Self = Self::initial(0);
 
-    /// Returns the position of the source among those of its cache, from 0 on.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
+    /// Returns the id of a source that a new cache has.
+    pub(crate) const fn initial(place: u16) -> Self {
+        Self { place, before: 0 }
     }
 }
 
-/// The state of a source.
+/// The state of a source, or of a place without one.
 pub(super) struct SourceState<X> {
+    /// The number of sources that had this place before.
+    before: u32,
+    stage: Stage,
     /// The epoch of the current or latest list.
     pub(super) epoch: u32,
     /// Counts lists; a list that is begun again counts once.
@@ -47,6 +55,15 @@ pub(super) struct SourceState<X> {
     pending_version: Option<ResourceVersion<X>>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Present,
+    /// It was removed, and some of its objects are not deleted yet.
+    Leaving,
+    /// The place is free.
+    Free,
+}
+
 /// The reason why a rejected object is missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Lack {
@@ -58,9 +75,23 @@ pub(super) enum Lack {
     Room,
 }
 
+impl<X> SourceState<X> {
+    /// Returns whether another source can get the place.
+    const fn is_free(&self) -> bool {
+        matches!(self.stage, Stage::Free) && self.before < u32::MAX
+    }
+
+    /// Returns whether its initial state was notified, and the server has confirmed it. A free place lacks nothing.
+    pub(super) const fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Free) || (self.notified && !self.restored)
+    }
+}
+
 impl<X> Default for SourceState<X> {
     fn default() -> Self {
         Self {
+            before: 0,
+            stage: Stage::Present,
             epoch: 0,
             relist: 0,
             in_list: false,
@@ -80,13 +111,36 @@ impl<X> Default for SourceState<X> {
 impl<T: Cached, S: Storage> Cache<T, S> {
     /// Adds a source, such as that of a namespace which was created. `None` if there is no room for another one.
     ///
-    /// A synced cache stays synced: the objects of the new source arrive like those of a relist. A source that is no
-    /// longer needed is emptied by a list without objects.
+    /// A synced cache stays synced: the objects of the new source arrive like those of a relist.
     pub fn add_source(&mut self) -> Option<SourceId> {
-        let number = u16::try_from(self.sources.as_slice().len()).ok()?;
+        let states = self.sources.as_mut_slice().iter_mut();
+        let mut free = (0..).zip(states).filter(|(_, state)| state.is_free());
+        if let Some((place, state)) = free.next() {
+            state.stage = Stage::Present;
+            let before = state.before;
+            return Some(SourceId { place, before });
+        }
+        let place = u16::try_from(self.sources.as_slice().len()).ok()?;
         self.store.add_source()?;
         self.sources.push(SourceState::default()).ok()?;
-        Some(SourceId(number))
+        Some(SourceId::initial(place))
+    }
+
+    /// Removes a source, such as that of a namespace which was deleted. Returns whether the cache had it.
+    ///
+    /// Its objects are deleted as by a list without objects, so [`Cache::pop`] lends the notifications. Steps of the
+    /// source are rejected from now on. A cache that waits only for this source becomes synced.
+    pub fn remove_source(&mut self, source: SourceId) -> bool {
+        let Some(place) = self.place(source) else {
+            return false;
+        };
+        self.forget_rivals(place);
+        self.begin(place);
+        if let Some(state) = self.source_mut(place) {
+            state.stage = Stage::Leaving;
+        }
+        self.sweep_source(place, End::Removed);
+        true
     }
 
     /// Returns true once when a list would bring missing objects of a source: there is room for them again, or the objects of
@@ -94,28 +148,36 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn take_wants_relist(&mut self, source: SourceId) -> bool {
         // A running sweep may show that nothing is missing.
         let mut walks = self.walks.as_slice().iter();
-        let is_swept = walks.any(|walk| walk.sweeps(source.0));
-        self.source_mut(source.0).is_some_and(|source| {
+        let Some(place) = self.place(source) else {
+            return false;
+        };
+        let is_swept = walks.any(|walk| walk.sweeps(place));
+        self.source_mut(place).is_some_and(|source| {
             !is_swept && !source.in_list && core::mem::take(&mut source.wants_relist)
         })
     }
 
-    /// Returns the ids of the sources, in order.
-    pub fn sources(&self) -> impl Iterator<Item = SourceId> + use<T, S> {
-        let count = self.sources.as_slice().len();
-        (0..u16::try_from(count).unwrap_or(u16::MAX)).map(SourceId)
+    /// Returns the ids of the sources; those of a new cache are in order.
+    pub fn sources(&self) -> impl Iterator<Item = SourceId> {
+        let places = (0..).zip(self.sources.as_slice());
+        places
+            .filter(|(_, state)| state.stage == Stage::Present)
+            .map(|(place, state)| SourceId {
+                place,
+                before: state.before,
+            })
     }
 
     /// Returns whether a source's state comes from a persisted cache that the server has not confirmed yet.
     #[must_use]
     pub fn is_restored(&self, source: SourceId) -> bool {
-        self.source(source.0).is_some_and(|source| source.restored)
+        self.state(source).is_some_and(|source| source.restored)
     }
 
     /// Returns whether a source has completed a list, and handlers were notified of all its objects.
     #[must_use]
     pub fn is_source_synced(&self, source: SourceId) -> bool {
-        self.source(source.0).is_some_and(|source| {
+        self.state(source).is_some_and(|source| {
             source.notified && !source.restored && source.missing == Lack::Nothing
         })
     }
@@ -130,7 +192,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Returns the version of a source that the cache has reached.
     #[must_use]
     pub fn version(&self, source: SourceId) -> Option<&ResourceVersion<S::Text>> {
-        self.source(source.0).map(|source| &source.version)
+        self.state(source).map(|source| &source.version)
     }
 
     /// Begins a list of a source. If the previous list was not complete, this one continues it.
@@ -184,12 +246,19 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             state.pending_version = None;
             state.restored |= matches!(end, End::Restored(_));
         }
-        let (epoch, relist, rejected) = (state.epoch, state.relist, state.rejected);
+        self.sweep_source(source, end);
+    }
+
+    /// Begins to visit the objects of a source, to delete those that its latest list did not contain.
+    fn sweep_source(&mut self, source: u16, end: End<S::Text>) {
+        let Some(state) = self.source(source) else {
+            return;
+        };
         let kind = WalkKind::Sweep {
-            epoch,
-            relist,
+            epoch: state.epoch,
+            relist: state.relist,
             end,
-            rejected,
+            rejected: state.rejected,
         };
         self.begin_sweep(Walk::new(source, kind));
     }
@@ -239,6 +308,28 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         for source in self.sources.as_mut_slice() {
             source.wants_relist |= source.missing == Lack::Room;
+        }
+    }
+
+    /// Returns the place of a source that the cache has.
+    pub(crate) fn place(&self, source: SourceId) -> Option<u16> {
+        self.state(source).map(|_| source.place)
+    }
+
+    fn state(&self, source: SourceId) -> Option<&SourceState<S::Text>> {
+        let state = self.source(source.place);
+        state.filter(|state| state.stage == Stage::Present && state.before == source.before)
+    }
+
+    /// Frees the place of a removed source.
+    pub(super) fn free_place(&mut self, source: u16) {
+        if let Some(state) = self.source_mut(source) {
+            *state = SourceState {
+                // After the last number, no source gets the place.
+                before: state.before.saturating_add(1),
+                stage: Stage::Free,
+                ..SourceState::default()
+            };
         }
     }
 

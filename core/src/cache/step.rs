@@ -95,7 +95,20 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         step: Step<'_, T, S>,
         recorder: &mut R,
     ) -> Result<bool, KeyError> {
-        let source = source.0;
+        let Some(source) = self.place(source) else {
+            return match step {
+                Step::Object { object, .. } => {
+                    self.discarded.put_some(object);
+                    Err(KeyError::UnknownSource)
+                }
+                Step::Begin
+                | Step::Complete(_)
+                | Step::Confirm
+                | Step::Reached(_)
+                | Step::Restored(_)
+                | Step::Forget => Ok(false),
+            };
+        };
         match step {
             Step::Begin => {
                 if self.forget_rivals(source) {

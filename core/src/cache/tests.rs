@@ -6,6 +6,7 @@ mod index;
 mod random;
 mod rivals;
 mod room;
+mod sources;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -206,12 +207,12 @@ fn i16_before_the_first_sync_objects_are_there_but_not_notified() {
         "a handler that joins now does not see it"
     );
     assert!(!pods.is_synced());
-    assert!(!pods.version(SourceId(0)).unwrap().is_known());
+    assert!(!pods.version(SourceId::FIRST).unwrap().is_known());
     pods.done(0, 5);
     assert_eq!(pods.notified(), ["add* a@1", "synced"]);
     assert_eq!(pods.0.notified().count(), 1);
     assert!(pods.is_synced());
-    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "5");
+    assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "5");
 }
 
 #[test]
@@ -271,10 +272,10 @@ fn c07_a_relist_notifies_changes_as_they_arrive_and_deletions_at_its_end() {
     assert_eq!(pods.notified(), ["add d@7"]);
     pods.listed(0, "c", 3);
     assert_eq!(pods.notified(), [""; 0]);
-    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "5");
+    assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "5");
     pods.done(0, 9);
     assert_eq!(pods.notified(), ["delete? a@1"]);
-    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "9");
+    assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "9");
 }
 
 /// The objects of an interrupted relist were notified, so their deletion is notified too.
@@ -391,8 +392,8 @@ fn a_sweep_does_not_touch_what_another_source_brought() {
     pods.list(0, 7, &[]);
     assert_eq!(pods.notified(), ["delete? x/a@1", "delete? x/b@1"]);
     assert_eq!(pods.held(), ["y/a@1"]);
-    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "7");
-    assert_eq!(pods.version(SourceId(1)).unwrap().to_string(), "6");
+    assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "7");
+    assert_eq!(pods.version(SourceId::initial(1)).unwrap().to_string(), "6");
 }
 
 #[test]
@@ -558,7 +559,7 @@ fn a_resync_replays_objects_that_move_once() {
 /// The version of a source is one that the cache has reached.
 #[test]
 fn i07_the_version_is_that_of_what_is_shown() {
-    let version = |pods: &Pods<Heap>| pods.version(SourceId(0)).unwrap().to_string();
+    let version = |pods: &Pods<Heap>| pods.version(SourceId::FIRST).unwrap().to_string();
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.modified(0, "a", 6);
@@ -674,7 +675,7 @@ fn a_version_that_was_reached_does_not_go_back() {
     assert!(pods.is_idle());
     pods.advance(0, ResourceVersion::new("6"));
     assert_eq!(pods.notified(), [""; 0]);
-    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "6");
+    assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "6");
 }
 
 /// If deltas were merged or lost, the deleted object may be one of which no handler was notified.
@@ -758,13 +759,13 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
             pods.done(0, 7);
         }
         pods.notified();
-        assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "7");
+        assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "7");
         // A version after the list is newer.
         pods.list(0, 8, &[("a", 6)]);
         pods.modified(0, "a", 9);
         pods.advance(0, ResourceVersion::new("9"));
         pods.notified();
-        assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "9");
+        assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "9");
     }
 }
 
@@ -778,7 +779,7 @@ fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
         assert_eq!(pods.notified(), ["add* a@1"]);
         pods.0
             .apply(
-                SourceId(0),
+                SourceId::FIRST,
                 Step::object(change, "a", item("u-a", 5)),
                 &mut (),
             )
@@ -803,9 +804,9 @@ fn a_deletion_within_a_list_does_not_confirm_the_restored_state() {
     assert_eq!(pods.notified(), ["add* a@1", "add* b@1"]);
     pods.begin(0);
     let gone = Step::object(Change::Deleted, "a", item("u-a", 5));
-    pods.0.apply(SourceId(0), gone, &mut ()).unwrap();
+    pods.0.apply(SourceId::FIRST, gone, &mut ()).unwrap();
     assert_eq!(pods.notified(), ["delete a@5"]);
-    assert!(pods.is_restored(SourceId(0)));
+    assert!(pods.is_restored(SourceId::FIRST));
     pods.listed(0, "b", 1);
     pods.done(0, 8);
     assert_eq!(pods.notified(), ["synced"]);
@@ -817,19 +818,11 @@ fn a_confirmed_cache_is_not_idle_until_it_has_notified_of_that() {
     pods.begin(0);
     pods.end_list(0, End::Restored(ResourceVersion::new("4")));
     pods.notified();
-    pods.0.apply(SourceId(0), Step::Confirm, &mut ()).unwrap();
+    pods.0
+        .apply(SourceId::FIRST, Step::Confirm, &mut ())
+        .unwrap();
     assert!(!pods.is_idle());
     assert_eq!(pods.notified(), ["synced"]);
-}
-
-#[test]
-fn a_source_that_joins_a_synced_cache_adds_nothing_to_the_initial_list() {
-    let mut pods = default_pods();
-    pods.list(0, 5, &[("a", 1)]);
-    assert_eq!(pods.notified(), ["add* a@1", "synced"]);
-    let joined = pods.add_source().unwrap();
-    pods.list(joined.0, 6, &[("b", 1)]);
-    assert_eq!(pods.notified(), ["add b@1"]);
 }
 
 /// The objects that only the list has are notified before.
@@ -842,7 +835,7 @@ fn a_change_does_not_confirm_a_list_that_is_being_notified() {
     pods.notified();
     pods.list(0, 6, &[]);
     let step = Step::object(Change::Added, "b", item("u-b", 7));
-    pods.0.apply(SourceId(0), step, &mut ()).unwrap();
+    pods.0.apply(SourceId::FIRST, step, &mut ()).unwrap();
     assert_eq!(pods.notified(), ["add b@7", "delete? a@1", "synced"]);
 }
 
@@ -893,7 +886,7 @@ fn a_sweep_takes_as_many_steps_as_its_source_has_objects() {
     let taken = steps(&mut pods);
     assert!(taken <= 2 * OBJECTS + 3, "{taken}");
     assert_eq!(pods.len(), 381);
-    assert_eq!(pods.entries_of(SourceId(3)).count(), 1);
+    assert_eq!(pods.entries_of(SourceId::initial(3)).count(), 1);
     pods.begin(4);
     pods.listed(4, "4/1", 2);
     assert_eq!(pods.unlisted(4).count(), 19);

@@ -40,6 +40,8 @@ pub(crate) enum End<X> {
     Restored(ResourceVersion<X>),
     /// None: the objects are removed, and the source starts empty.
     Forgotten,
+    /// The source is removed.
+    Removed,
 }
 
 impl<X> Walk<X> {
@@ -194,6 +196,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             End::Complete(version) => (version, false),
             End::Restored(version) => (version, true),
             End::Forgotten => return Outcome::Continue,
+            End::Removed => {
+                self.free_place(source);
+                return self.notify_synced();
+            }
         };
         if let Some(source) = self.source_mut(source) {
             source.notified = true;
@@ -210,8 +216,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Notifies of `Synced` once the cache is synced.
     pub(super) fn notify_synced(&mut self) -> Outcome {
-        let notified = |source: &SourceState<S::Text>| source.notified && !source.restored;
-        if !self.synced && self.sources.as_slice().iter().all(notified) {
+        if !self.synced && self.sources.as_slice().iter().all(SourceState::is_done) {
             self.synced = true;
             return Outcome::Notify(Notice::Synced);
         }

@@ -108,7 +108,8 @@ impl<J: RecordLog> Recorder<J> {
     /// sources; with a single source there are none.
     ///
     /// A journal of another cluster, resource, selector or decoder is rejected, and an unreadable journal is not used.
-    /// Both are reported, and so is each part of a journal that is dropped.
+    /// Both are reported, and so is each part of a journal that is dropped. Nothing is restored for a source that the cache
+    /// does not have.
     pub fn restore<D: Decode, S: Storage>(
         &mut self,
         identity: &Identity,
@@ -124,7 +125,7 @@ impl<J: RecordLog> Recorder<J> {
         let mut restored = None;
         let mut unusable = LostRecords::new(Loss::Unusable, 0, 0);
         let reports = RefCell::new(&mut *report);
-        let source = id.0;
+        let source = cache.place(id)?;
         cache.begin(source);
         let mut take = |record: Record<'_>| {
             let (change, key, bytes) = match record {

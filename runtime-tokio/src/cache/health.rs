@@ -1,13 +1,14 @@
 //! Computes the health of an informer.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use informer_core::{Cache, ResourceVersion};
+use informer_core::{Cache, ResourceVersion, cache::SourceId};
 use tokio::time::Instant;
 
-use crate::cache::entry::{Key, Shared, Store};
-use crate::cache::shared::Inner;
+use crate::cache::entry::{Shared, Store};
+use crate::cache::shared::{Inner, Reached};
 use crate::health::error::Ended;
 use crate::health::{HandlerHealth, Health, State, Trouble};
 
@@ -32,27 +33,19 @@ impl<V> Inner<V> {
             .collect();
         let (objects, bytes) = (cache.len(), cache.bytes());
         let incomplete = cache.is_incomplete();
-        let synced: Vec<bool> = cache
+        let synced: BTreeSet<SourceId> = cache
             .sources()
-            .map(|source| cache.is_source_synced(source))
+            .filter(|source| cache.is_source_synced(*source))
             .collect();
         drop(cache);
-        let is_present = inner.each_source(|_, source| !source.is_vacant);
-        let sources = inner.each_source(|number, source| {
-            let number = number.index();
-            let version = reached.get(number).map(ToString::to_string);
+        let sources = inner.each_source(|id, source| {
+            let version = reached.get(&id).map(ToString::to_string);
             source.health(
-                source.is_complete && synced.get(number).copied().unwrap_or_default(),
+                source.is_complete && synced.contains(&id),
                 version.unwrap_or_default(),
                 now,
             )
         });
-        let present = |index: usize| is_present.get(index).copied().unwrap_or_default();
-        let sources = sources.into_iter().enumerate();
-        let sources: Vec<_> = sources
-            .filter(|(index, _)| present(*index))
-            .map(|(_, source)| source)
-            .collect();
         let listeners = inner.delivery().listeners();
         let handlers = listeners.iter().map(|(listener, lag)| HandlerHealth {
             name: listener.name.clone(),
@@ -72,7 +65,7 @@ impl<V> Inner<V> {
             (Some(since), None) => (State::Stopping, now.saturating_duration_since(since)),
             (None, None) => worst,
         };
-        let lists = sources.iter().map(|source| source.lists).sum();
+        let counts = inner.counts();
         Health {
             name: inner.name.clone(),
             resource: inner.resource.to_string(),
@@ -86,14 +79,13 @@ impl<V> Inner<V> {
             objects,
             bytes,
             resource_version,
-            lists,
-            relists: sources
-                .iter()
-                .map(|source| source.lists.saturating_sub(1))
-                .sum(),
-            failures: sources.iter().map(|source| source.failures).sum(),
+            lists: counts.lists,
+            relists: counts.relists,
+            watches: counts.watches,
+            received_bytes: counts.received_bytes,
+            failures: counts.failures,
             watch_age: sources.iter().filter_map(|source| source.watch_age).min(),
-            audits: sources.iter().map(|source| source.audits).sum(),
+            audits: counts.audits,
             audit_age: sources
                 .iter()
                 .map(|source| source.audit_age)
@@ -136,17 +128,16 @@ impl<V> Inner<V> {
         if status.closed {
             return (Ended.to_string(), Vec::new());
         }
-        let synced: Vec<bool> = {
+        let mut sources = self.each_source(|id, _| id);
+        let are_several = sources.len() > 1;
+        {
             let cache = self.cache();
-            self.each_source(|number, _| number)
-                .into_iter()
-                .map(|number| cache.is_source_synced(number))
-                .collect()
-        };
+            sources.retain(|id| !cache.is_source_synced(*id));
+        }
         let mut troubles = Vec::new();
         let mut reasons = Vec::new();
-        self.each_source(|number, source| {
-            if synced.get(number.index()) == Some(&true) {
+        self.each_source(|id, source| {
+            if !sources.contains(&id) {
                 return;
             }
             troubles.extend(
@@ -156,7 +147,7 @@ impl<V> Inner<V> {
             );
             let reason = source.reason(now);
             reasons.push(match source.resource.as_ref().namespace {
-                Some(namespace) if synced.len() > 1 => format!("{namespace}: {reason}"),
+                Some(namespace) if are_several => format!("{namespace}: {reason}"),
                 _ => reason,
             });
         });
@@ -171,15 +162,16 @@ impl<V> Inner<V> {
     }
 
     /// Returns the oldest version of those sources that list and watch.
-    fn oldest(&self, versions: &[ResourceVersion<Key>]) -> String {
-        let present = self.each_source(|_, source| !source.is_vacant);
-        let versions = versions.iter().zip(present);
-        let versions = versions.filter_map(|(version, present)| present.then_some(version));
-        let oldest = versions.reduce(|oldest, other| match other.compare(oldest) {
-            Some(order) if order.is_ge() => oldest,
-            // A version that is unknown or not comparable counts as the oldest.
-            _ => other,
-        });
+    fn oldest(&self, versions: &Reached) -> String {
+        let unknown = ResourceVersion::default();
+        let versions = self.each_source(|id, _| versions.get(&id).unwrap_or(&unknown));
+        let oldest = versions
+            .into_iter()
+            .reduce(|oldest, other| match other.compare(oldest) {
+                Some(order) if order.is_ge() => oldest,
+                // A version that is unknown or not comparable counts as the oldest.
+                _ => other,
+            });
         oldest.map(ToString::to_string).unwrap_or_default()
     }
 
@@ -190,9 +182,9 @@ impl<V> Inner<V> {
 }
 
 /// Returns the version of each source.
-fn versions<V>(cache: &Cache<Shared<V>, Store>) -> Vec<ResourceVersion<Key>> {
+fn versions<V>(cache: &Cache<Shared<V>, Store>) -> Reached {
     let sources = cache.sources();
     sources
-        .filter_map(|source| cache.version(source).cloned())
+        .filter_map(|id| Some((id, cache.version(id)?.clone())))
         .collect()
 }

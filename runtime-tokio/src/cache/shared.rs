@@ -24,7 +24,7 @@ use crate::cache::metrics::Figures;
 use crate::cache::panics::{Panic, catch};
 use crate::cache::retired::Retired;
 use crate::health::Lag;
-use crate::health::source::{Noted, SourceRecord};
+use crate::health::source::{Counts, Noted, SourceRecord};
 use crate::health::unheard;
 
 /// Called with every report.
@@ -46,11 +46,12 @@ pub(crate) struct Inner<V> {
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
     /// The version that the cache has reached, for each source.
-    pub(crate) reached: watch::Sender<Vec<ResourceVersion<Key>>>,
+    pub(crate) reached: watch::Sender<Reached>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
-    /// Sources are only added. One that has left is used again by the next that joins.
-    sources: RwLock<Vec<(SourceId, Mutex<SourceRecord>)>>,
+    sources: RwLock<Sources>,
+    /// Whether sources join and leave at run time.
+    joins: bool,
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
     pub(crate) figures: Figures,
@@ -59,6 +60,16 @@ pub(crate) struct Inner<V> {
     hashes: AtomicBool,
     /// Whether problems are written to stderr if nobody hears of them otherwise.
     speaks: AtomicBool,
+}
+
+/// The version that the cache has reached, for each source.
+pub(crate) type Reached = BTreeMap<SourceId, ResourceVersion<Key>>;
+
+/// The sources that list and watch.
+struct Sources {
+    records: BTreeMap<SourceId, Mutex<SourceRecord>>,
+    /// The counts of those that have left.
+    left: Counts,
 }
 
 /// The states that futures wait for.
@@ -119,19 +130,29 @@ struct Waiting<V> {
 }
 
 impl<V> Inner<V> {
+    /// If `sources` is `None`, sources join and leave at run time. The first source of the cache then has no record: it
+    /// lists nothing, and is removed when the initial ones have joined, so that the cache is not synced before.
     pub(crate) fn new(
         name: String,
-        sources: Vec<OwnedResource>,
+        sources: Option<Vec<OwnedResource>>,
         resource: OwnedResource,
         config: CacheConfig,
         seed: u64,
         on_report: Option<OnReport>,
         on_version: Option<OnVersion>,
     ) -> Self {
+        let joins = sources.is_none();
+        let sources = sources.unwrap_or_default();
         let count = u16::try_from(sources.len()).unwrap_or(u16::MAX);
         let mut cache = Cache::new(config, count, seed);
         cache.keep_discarded();
-        let ids: Vec<SourceId> = cache.sources().collect();
+        let records: BTreeMap<_, _> = cache
+            .sources()
+            .zip(sources)
+            .map(|(id, resource)| (id, Mutex::new(SourceRecord::new(resource))))
+            .collect();
+        let reached = records.keys().map(|id| (*id, ResourceVersion::default()));
+        let reached = watch::Sender::new(reached.collect());
         let mut listeners = Listeners::default().with_seed(seed);
         listeners.keep_discarded();
         Self {
@@ -151,15 +172,14 @@ impl<V> Inner<V> {
             }),
             indexes: RwLock::new(Arc::default()),
             status: watch::Sender::new(Status::default()),
-            reached: watch::Sender::new(vec![ResourceVersion::default(); sources.len()]),
+            reached,
             on_report,
             on_version,
-            sources: RwLock::new(
-                ids.into_iter()
-                    .zip(sources)
-                    .map(|(id, resource)| (id, Mutex::new(SourceRecord::new(resource))))
-                    .collect(),
-            ),
+            sources: RwLock::new(Sources {
+                records,
+                left: Counts::default(),
+            }),
+            joins,
             last: Mutex::new(Last {
                 report: None,
                 ended: None,
@@ -239,7 +259,7 @@ impl<V> Inner<V> {
         look: impl FnOnce(&mut SourceRecord) -> R,
     ) -> Option<R> {
         let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
-        let (_, source) = sources.get(source.index())?;
+        let source = sources.records.get(&source)?;
         Some(look(
             &mut source.lock().unwrap_or_else(PoisonError::into_inner),
         ))
@@ -252,9 +272,28 @@ impl<V> Inner<V> {
     ) -> Vec<R> {
         let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
         sources
+            .records
             .iter()
             .map(|(id, source)| look(*id, &source.lock().unwrap_or_else(PoisonError::into_inner)))
             .collect()
+    }
+
+    /// Returns the counts of all sources, also of those that have left.
+    pub(crate) fn counts(&self) -> Counts {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = sources.left;
+        for source in sources.records.values() {
+            counts += source
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .counts();
+        }
+        counts
+    }
+
+    /// Returns whether sources join and leave at run time.
+    pub(crate) const fn joins(&self) -> bool {
+        self.joins
     }
 
     /// Adds a source at run time; `None` if there are too many.
@@ -267,24 +306,27 @@ impl<V> Inner<V> {
         let mut new = SourceRecord::new(resource);
         cluster.clone_into(&mut new.cluster);
         new.join = join;
-        let left = self.each_source(|id, source| source.is_vacant.then_some(id));
-        // The first source stands for those that join.
-        if let Some(id) = left.into_iter().flatten().find(|id| *id != SourceId::FIRST) {
-            self.source(id, |source| *source = new);
-            self.reached.send_modify(|reached| {
-                if let Some(reached) = reached.get_mut(id.index()) {
-                    // The versions of another cluster mean nothing here.
-                    *reached = ResourceVersion::default();
-                }
-            });
-            return Some(id);
-        }
         let id = self.cache_mut().add_source()?;
         self.reached
-            .send_modify(|reached| reached.push(ResourceVersion::default()));
+            .send_modify(|reached| drop(reached.insert(id, ResourceVersion::default())));
         let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
-        sources.push((id, Mutex::new(new)));
+        sources.records.insert(id, Mutex::new(new));
         Some(id)
+    }
+
+    /// Forgets a source that was removed from the cache. Its counts stay.
+    pub(crate) fn source_left(&self, source: SourceId) {
+        {
+            let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(record) = sources.records.remove(&source) {
+                let record = record.into_inner().unwrap_or_else(PoisonError::into_inner);
+                sources.left += record.counts();
+            }
+        }
+        // Nobody waits for its versions any more.
+        self.reached
+            .send_modify(|reached| drop(reached.remove(&source)));
+        self.source_changed();
     }
 
     /// Records the activity of a source's driver.
@@ -309,7 +351,7 @@ impl<V> Inner<V> {
 
     /// Records that a source was completed, has failed or has left.
     pub(crate) fn source_changed(&self) {
-        let missing = self.each_source(|_, source| !source.is_vacant && !source.is_complete);
+        let missing = self.each_source(|_, source| !source.is_complete);
         let missing = missing.into_iter().filter(|missing| *missing).count();
         self.hook(METRICS, || self.figures.sources_missing(missing));
         self.status
@@ -546,11 +588,10 @@ impl<V> Inner<V> {
             Some(true) if Noted::is_of_a_request(report) => Level::Info,
             _ => Level::Error,
         };
-        let was_said = match source {
-            Some(source) => self.source(source, |source| source.said.contains(class)),
-            None => Some(self.last().said.contains(class)),
-        };
-        if report.level < least || was_said != Some(false) {
+        let was_said = source
+            .and_then(|source| self.source(source, |source| source.said.contains(class)))
+            .unwrap_or_else(|| self.last().said.contains(class));
+        if report.level < least || was_said {
             return;
         }
         let trouble = Noted::of(report).trouble(&self.resource, Instant::now());
@@ -559,9 +600,9 @@ impl<V> Inner<V> {
             .map_or_else(String::new, |advice| format!(". {advice}"));
         let line = format!("informer {}: {}{advice}", self.name, trouble.message);
         if unheard::say(&line) {
-            match source {
-                Some(source) => drop(self.source(source, |source| source.said.insert(class))),
-                None => drop(self.last().said.insert(class)),
+            let noted = source.and_then(|id| self.source(id, |source| source.said.insert(class)));
+            if noted.is_none() {
+                self.last().said.insert(class);
             }
         }
     }

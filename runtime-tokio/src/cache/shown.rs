@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use informer_core::cache::SourceId;
 use informer_core::json::{as_str, value_at};
 use informer_core::object::ExpectedState;
 use informer_core::selector::{FieldSelector, LabelSelector, Labels};
 use informer_core::{Resource, ResourceVersion, resource::ShardBy};
 
 use super::entry::Key;
-use super::shared::Inner;
+use super::shared::{Inner, Reached};
 use crate::health::error::Ended;
 
 /// A write to an object, as the answer of the API server describes it.
@@ -63,17 +64,16 @@ impl<V> Inner<V> {
     pub(crate) fn is_shown(&self, key: &str, expected: &Expected) -> bool {
         // The sink sends versions while it holds the cache, so only one of them is borrowed at a time.
         let reached = self.reached.borrow().clone();
-        let counts = self.each_source(|_, source| source.has(key));
+        let own = self.each_source(|id, source| source.has(key).then_some(id));
         if self.has_left(key, expected) {
             return true;
         }
         let cache = self.cache();
         let object = cache.get(key);
         let shows = |state: &ExpectedState<Key>| {
-            let reached = reached.iter().zip(&counts);
-            let reached = reached.filter(|(_, counts)| **counts);
+            let own = own.iter().flatten();
             state.is_shown(
-                reached.map(|(reached, _)| reached),
+                own.filter_map(|id| reached.get(id)),
                 object.map(|object| (object.uid(), object.version())),
             )
         };
@@ -91,8 +91,7 @@ impl<V> Inner<V> {
             Some(_) if join.is_some() => join != expected.join,
             _ => {
                 let has = self.each_source(|_, source| source.has(key));
-                let is_vacant = self.each_source(|_, source| source.is_vacant);
-                is_vacant.contains(&true) && !has.contains(&true)
+                self.joins() && !has.contains(&true)
             }
         }
     }
@@ -131,10 +130,10 @@ impl<V> Inner<V> {
         loop {
             reached.mark_unchanged();
             status.mark_unchanged();
-            let own = self.each_source(|id, source| source.has(key).then(|| id.index()));
-            let own: Vec<usize> = own.into_iter().flatten().collect();
-            let versions = |reached: &[ResourceVersion<Key>]| -> Vec<Option<ResourceVersion<Key>>> {
-                own.iter().map(|id| reached.get(*id).cloned()).collect()
+            let own = self.each_source(|id, source| source.has(key).then_some(id));
+            let own: Vec<SourceId> = own.into_iter().flatten().collect();
+            let versions = |reached: &Reached| -> Vec<Option<ResourceVersion<Key>>> {
+                own.iter().map(|id| reached.get(id).cloned()).collect()
             };
             let before = versions(&reached.borrow());
             if !is_missing() {
@@ -280,7 +279,16 @@ mod tests {
         let sources = ["a", "b"].map(|namespace| OwnedResource::from(pods.namespace(namespace)));
         let config = CacheConfig::default();
         let pods = OwnedResource::from(pods);
-        let inner = Inner::<()>::new("pods".into(), sources.into(), pods, config, 1, None, None);
+        let inner = Inner::<()>::new(
+            "pods".into(),
+            Some(sources.into()),
+            pods,
+            config,
+            1,
+            None,
+            None,
+        );
+        let ids = inner.each_source(|id, _| id);
         let looks = Cell::new(0);
         let mut wait = pin!(inner.wait_while("a/web", || {
             looks.set(looks.get() + 1);
@@ -292,7 +300,7 @@ mod tests {
                     let version = ResourceVersion::new(&version.to_string());
                     inner
                         .reached
-                        .send_modify(|reached| reached[source] = version);
+                        .send_modify(|reached| drop(reached.insert(ids[source], version)));
                 }
                 assert!(
                     wait.as_mut()

@@ -54,11 +54,9 @@ impl<V: Send + Sync> Places for Inner<V> {
         // Pages arrive even if each of them is preceded by a failure.
         let mut progress = self.cache().len() as u64;
         self.each_source(|_, source| {
-            if !source.is_vacant {
-                some |= source.is_complete;
-                all &= source.is_complete || source.has_no_list();
-                progress = progress.wrapping_add(source.progress());
-            }
+            some |= source.is_complete;
+            all &= source.is_complete || source.has_no_list();
+            progress = progress.wrapping_add(source.progress());
         });
         match status {
             Status { closed: true, .. } => Readiness::Ended,

@@ -49,10 +49,7 @@ impl<V> Audited<V> {
         let mut reached = self.inner.reached.subscribe();
         let mut timer = self.timer;
         loop {
-            let version = reached
-                .borrow_and_update()
-                .get(self.source.index())
-                .cloned();
+            let version = reached.borrow_and_update().get(&self.source).cloned();
             let version = version.unwrap_or_default();
             match audit.poll(timer.now(), &version) {
                 AuditStep::Wait(until) => timer.sleep_until(until).await,

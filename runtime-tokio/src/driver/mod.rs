@@ -209,12 +209,14 @@ async fn run_sources<T: Transport, D>(
             decode: Arc::clone(&decode),
             source: SourceId::FIRST,
         };
-        let vacant = run_vacant(Pool::new(decoder, Some(0)), timer, is_begun);
-        driving.push(Box::pin(Either::Right(vacant)));
+        let resyncs = run_resyncs(Pool::new(decoder, Some(0)), timer, is_begun);
+        driving.push(Box::pin(Either::Right(resyncs)));
     }
     let ids = inner.each_source(|id, _| id);
+    // Sources with equal seeds would wait for equal times.
+    let mut seeds = (0..).map(|number| seed.wrapping_add(number));
     for (transport, source) in transports.sources.into_iter().zip(ids) {
-        let seed = seed.wrapping_add(source.index() as u64);
+        let seed = seeds.next().unwrap_or_default();
         let (repair, repairs) = mpsc::channel(1);
         if let Some((audit, transport)) = audits.next() {
             let audited = Audited {
@@ -272,7 +274,7 @@ async fn run_sources<T: Transport, D>(
                         Pool::new(decoder, decoders),
                         Guarded(transport),
                         config.clone(),
-                        seed.wrapping_add(source.index() as u64),
+                        seeds.next().unwrap_or_default(),
                         timer,
                         mpsc::channel(1).1,
                         None,
@@ -292,8 +294,9 @@ async fn run_sources<T: Transport, D>(
     }
 }
 
-/// Stands for the sources that join at run time: it has no objects, and handles the resyncs of the cache.
-async fn run_vacant<D>(pool: Pool<D>, mut timer: TokioTimer, mut is_begun: oneshot::Receiver<()>)
+/// Handles the resyncs of a cache whose sources join and leave at run time. Its first source, which lists nothing, is
+/// removed when the initial ones have joined.
+async fn run_resyncs<D>(pool: Pool<D>, mut timer: TokioTimer, mut is_begun: oneshot::Receiver<()>)
 where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {

@@ -315,22 +315,16 @@ where
         self.walk(deltas);
     }
 
-    /// Removes all objects of the source, as a list without objects does, and marks the source as vacant.
+    /// Removes the source from the cache, with its objects.
     pub(crate) async fn leave(&mut self) {
-        let version = self.inner.cache().version(self.source).cloned();
         self.apply(None);
-        let list = [Step::Begin, Step::Complete(version.unwrap_or_default())];
-        self.batch.items.extend(list.map(Item::Step));
-        self.apply(None);
+        self.inner.cache_mut().remove_source(self.source);
+        self.walk(0);
         while self.walking {
             tokio::task::yield_now().await;
             self.walk(0);
         }
-        self.inner
-            .source(self.source, |source| source.is_vacant = true);
-        // Nobody waits for its versions any more.
-        self.inner.reached.send_modify(|_| {});
-        self.inner.source_changed();
+        self.inner.source_left(self.source);
     }
 
     /// Continues a sweep or a resync for as long as the lock may be held. Then publishes the state of the cache after
@@ -373,11 +367,11 @@ where
         self.inner
             .hook(METRICS, || self.inner.figures.applied(deltas, levels));
         self.inner.reached.send_if_modified(|shown| {
-            let shown = shown.get_mut(self.source.index());
-            let moved = shown.as_ref().is_none_or(|shown| **shown != reached);
-            if let Some(shown) = shown {
-                *shown = reached;
-            }
+            let Some(shown) = shown.get_mut(&self.source) else {
+                return false;
+            };
+            let moved = *shown != reached;
+            *shown = reached;
             moved
         });
         self.inner.status.send_if_modified(|status| {
@@ -606,7 +600,7 @@ where
             return Poll::Ready(Command::Repair);
         }
         if self.source != SourceId::FIRST {
-            // The first source handles the resyncs of the cache. It never leaves.
+            // The sink of the first source handles the resyncs of the cache. It runs until the informer stops.
             return Poll::Pending;
         }
         self.inner.poll_resyncs_changed(cx).map(|()| {

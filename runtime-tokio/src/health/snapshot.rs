@@ -53,10 +53,15 @@ pub struct Health {
     pub bytes: usize,
     /// The resourceVersion that the cache has reached; the oldest of several sources. It is empty if there is none.
     pub resource_version: String,
-    /// The number of completed lists, including the first one.
+    /// The number of completed lists, including the first one. This and the other counts include the sources that have
+    /// left.
     pub lists: u64,
     /// The number of relists: all lists after each source's first one.
     pub relists: u64,
+    /// The number of opened watches.
+    pub watches: u64,
+    /// The number of bytes of response bodies, decompressed.
+    pub received_bytes: u64,
     /// The number of failed requests.
     pub failures: u64,
     /// How long the current watch has been open; the most recent one of several.

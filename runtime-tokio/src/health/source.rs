@@ -1,5 +1,6 @@
 //! The state that an informer records for its health.
 
+use core::ops::AddAssign;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -22,8 +23,6 @@ pub(crate) struct SourceRecord {
     pub(crate) resource: OwnedResource,
     /// The cluster, if there are several.
     pub(crate) cluster: String,
-    /// Whether it lists and watches nothing: it has left, or stands for sources that join at run time.
-    pub(crate) is_vacant: bool,
     /// The number of the join of its cluster. Versions of another join mean nothing.
     pub(crate) join: u64,
     /// Whether the cache has had a complete list of it, or the server has confirmed the data of its journal.
@@ -48,6 +47,28 @@ pub(crate) struct SourceRecord {
     pub(crate) drifted: usize,
     /// The classes of problems that were written to stderr since a request succeeded.
     pub(crate) said: BTreeSet<&'static str>,
+}
+
+/// What sources have done since the start.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counts {
+    pub(crate) lists: u64,
+    pub(crate) relists: u64,
+    pub(crate) watches: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) failures: u64,
+    pub(crate) audits: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.lists += other.lists;
+        self.relists += other.relists;
+        self.watches += other.watches;
+        self.received_bytes += other.received_bytes;
+        self.failures += other.failures;
+        self.audits += other.audits;
+    }
 }
 
 /// A recorded report.
@@ -112,7 +133,6 @@ impl SourceRecord {
         Self {
             resource,
             cluster: String::new(),
-            is_vacant: false,
             join: 0,
             is_complete: false,
             activity: None,
@@ -138,7 +158,7 @@ impl SourceRecord {
     pub(crate) fn has(&self, key: &str) -> bool {
         let (cluster, namespace) = place(key);
         let of = self.resource.as_ref().namespace.unwrap_or_default();
-        !self.is_vacant && self.cluster == cluster && (of.is_empty() || of == namespace)
+        self.cluster == cluster && (of.is_empty() || of == namespace)
     }
 
     /// Returns whether its first list is missing, and is not in progress without a failure so far. Nobody knows when the
@@ -210,6 +230,17 @@ impl SourceRecord {
         self.failures += 1;
         self.attempt = 0;
         self.last = Some(noted);
+    }
+
+    pub(crate) const fn counts(&self) -> Counts {
+        Counts {
+            lists: self.lists,
+            relists: self.lists.saturating_sub(1),
+            watches: self.watches,
+            received_bytes: self.received_bytes,
+            failures: self.failures,
+            audits: self.audits,
+        }
     }
 
     pub(crate) const fn last(&self) -> Option<&Noted> {

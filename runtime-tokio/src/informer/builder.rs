@@ -6,11 +6,8 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    Decode, Form, OwnedResource, ReflectorConfig, Report, Transport,
-    audit::AuditConfig,
-    cache::{CacheConfig, SourceId},
-    resource::Shard,
-    transport::SendTransport,
+    Decode, Form, OwnedResource, ReflectorConfig, Report, Transport, audit::AuditConfig,
+    cache::CacheConfig, resource::Shard, transport::SendTransport,
 };
 use tokio::sync::mpsc;
 
@@ -497,8 +494,11 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             .seed
             .unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
-        let sources = sources(&self.resource, &self.namespaces, &self.shards);
-        let count = sources.len();
+        let sources = match self.members {
+            Some(_) => None,
+            None => Some(sources(&self.resource, &self.namespaces, &self.shards)),
+        };
+        let count = sources.as_ref().map_or(0, Vec::len);
         let inner: Inner<D::Value> = Inner::new(
             name,
             sources,
@@ -509,9 +509,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             self.on_version,
         );
         inner.speak(settings.speaks);
-        if self.members.is_some() {
-            inner.source(SourceId::FIRST, |source| source.is_vacant = true);
-        }
         let mut indexes = Indexes::default();
         {
             let mut cache = inner.cache_mut();
@@ -542,7 +539,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             config,
             transports: copies(count).collect(),
         });
-        let mut sources: Vec<T> = copies(count - 1).collect();
+        let mut sources: Vec<T> = copies(count.saturating_sub(1)).collect();
         sources.extend(self.transport);
         let transports = Transports {
             sources,

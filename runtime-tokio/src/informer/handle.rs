@@ -173,11 +173,10 @@ impl<F: Form> Informer<F> {
         let wanted = ResourceVersion::<Key>::new(version);
         let mut reached = self.inner.reached.subscribe();
         let shown = reached.wait_for(|shown| {
-            let present = self.inner.each_source(|_, source| !source.is_vacant);
-            shown.iter().zip(present).all(|(shown, present)| {
-                let order = shown.compare(&wanted);
-                !present || order.is_some_and(core::cmp::Ordering::is_ge)
-            })
+            let orders = shown.values().map(|shown| shown.compare(&wanted));
+            orders
+                .into_iter()
+                .all(|order| order.is_some_and(core::cmp::Ordering::is_ge))
         });
         let mut status = self.inner.status.subscribe();
         tokio::select! {

@@ -21,8 +21,8 @@ const INFORMER: &[Figure<Health>] = figures! {
     gauge "informer_state_age_seconds" "Time in the current state." |h| Some(h.state_age.as_secs_f64());
     gauge "informer_watch_age_seconds" "Time since the watch was opened." |h| Some(h.watch_age?.as_secs_f64());
     counter "informer_lists_total" "Completed lists." |h| Some(h.lists as f64);
-    counter "informer_watches_total" "Opened watches." |h| Some(h.sources.iter().map(|source| source.watches).sum::<u64>() as f64);
-    counter "informer_received_bytes_total" "Bytes of response bodies, decompressed." |h| Some(h.sources.iter().map(|source| source.received_bytes).sum::<u64>() as f64);
+    counter "informer_watches_total" "Opened watches." |h| Some(h.watches as f64);
+    counter "informer_received_bytes_total" "Bytes of response bodies, decompressed." |h| Some(h.received_bytes as f64);
     gauge "informer_protobuf" "1 if the last response was in protobuf." |h| Some(bit(h.sources.iter().any(|source| source.format == Some("protobuf"))));
     counter "informer_failures_total" "Failed requests." |h| Some(h.failures as f64);
     gauge "informer_troubles" "Problems that are not resolved." |h| Some(h.troubles().count() as f64);

@@ -182,6 +182,47 @@ async fn clusters_join_and_leave() {
     assert_eq!(events(&mut heard).await, ["+us:prod/late", "+us:prod/web"]);
 }
 
+/// Neither its version nor its list says anything about the cluster that joins next.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_joins_after_one_has_left_inherits_nothing() {
+    let (eu, us) = (server(), server());
+    for name in ["a", "b", "c"] {
+        pod(&eu, "prod", name);
+    }
+    us.with(|server| server.inject(Fault::refuse().always()));
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    factory.join("eu", transport(&eu));
+    let pods = factory.raw("pods").unwrap().get();
+    pods.synced().await.unwrap();
+    factory.leave("eu");
+    settle().await;
+    let health = pods.health();
+    assert!(health.sources.is_empty() && pods.lister().is_empty());
+    // What the cluster counted still counts.
+    assert_eq!((health.lists, health.watches), (1, 1));
+    assert!(health.received_bytes > 0);
+
+    factory.join("us", transport(&us));
+    settle().await;
+    let health = pods.health();
+    let [source] = &health.sources[..] else {
+        panic!("{:?}", health.sources)
+    };
+    assert_eq!(source.namespace, "us:");
+    assert!(!source.synced && source.resource_version.is_empty());
+    assert_eq!((pods.resource_version(), health.lists), (String::new(), 1));
+    let written = pods.wait_for_write("us:prod/a", "1");
+    assert!(timeout(Duration::from_secs(5), written).await.is_err());
+    pod(&us, "prod", "a");
+    us.with(FakeServer::clear_faults);
+    pods.wait_for_write("us:prod/a", "1").await.unwrap();
+    settle().await;
+    let health = pods.health();
+    assert!(health.sources[0].synced);
+    assert_eq!((health.lists, health.watches), (2, 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_controller_reconciles_the_keys_of_all_clusters() {
     let servers = [("eu", server()), ("us", server())];

@@ -132,7 +132,7 @@ fn an_object_without_values_is_indexed_by_the_functions_of_the_cache() {
     pods.add_index("version", by_version).unwrap();
     pods.list(0, 5, &[]);
     let added = Step::object(Change::Added, "a", item("u-a", 6));
-    pods.0.apply(SourceId(0), added, &mut ()).unwrap();
+    pods.0.apply(SourceId::FIRST, added, &mut ()).unwrap();
     pods.notified();
     assert_eq!(pods.by_index("version", "6").unwrap().count(), 1);
 }

@@ -22,6 +22,8 @@ struct Model {
     complete: BTreeSet<u16>,
     known: BTreeMap<String, (String, String)>,
     synced: bool,
+    /// All sources were complete at some time.
+    was_complete: bool,
     /// For each running resync, the keys that it has still to replay.
     due: BTreeMap<u32, BTreeSet<String>>,
 }
@@ -58,6 +60,12 @@ impl Model {
         self.truth
             .retain(|_, fact| fact.source != source || fact.named >= epoch);
         self.complete.insert(source);
+    }
+
+    fn remove(&mut self, source: u16) {
+        self.truth.retain(|_, fact| fact.source != source);
+        self.lists.remove(&source);
+        self.complete.remove(&source);
     }
 
     /// Updates a listener's view. Only valid sequences of notifications are accepted.
@@ -111,7 +119,8 @@ impl Model {
         }
     }
 
-    fn check_idle<S: Storage>(&self, pods: &Pods<S>, sources: u16)
+    /// `sources` is the number of sources that the cache has.
+    fn check_idle<S: Storage>(&mut self, pods: &Pods<S>, sources: u16)
     where
         S::Text: PartialEq,
     {
@@ -141,9 +150,9 @@ impl Model {
                 assert!(self.known.contains_key(key), "{key} was never notified");
             }
         }
-        let all = self.complete.len() == usize::from(sources);
-        assert_eq!(self.synced, all);
-        assert_eq!(pods.is_synced(), all && !pods.is_incomplete());
+        self.was_complete |= self.complete.len() == usize::from(sources);
+        assert_eq!(self.synced, self.was_complete);
+        assert_eq!(pods.is_synced(), self.synced && !pods.is_incomplete());
         // An object is missing only if another source had one of its key, and then it is listed.
         if pods.is_incomplete() {
             let sources = pods.sources.as_slice();
@@ -165,13 +174,14 @@ where
     let mut pods: Pods<S> = Pods(Cache::new(config, sources, seed));
     let mut model = Model::default();
     let mut listing: BTreeSet<u16> = BTreeSet::new();
+    let mut ids: Vec<SourceId> = pods.sources().collect();
     let mut version = 0;
     for _ in 0..if cfg!(miri) { 60 } else { 300 } {
         version += 1;
         let source = rng.below(u64::from(sources)) as u16;
         let key = format!("k{}", rng.below(6));
         let is_listing = listing.contains(&source);
-        match rng.below(14) {
+        match rng.below(15) {
             0 => {
                 pods.begin(source);
                 model.begin(source);
@@ -221,6 +231,23 @@ where
                 pods.upsert(source, change, &key, object, Values::<S>::default())
                     .unwrap();
                 model.upsert(source, &key, at, uid);
+            }
+            // It leaves, and another one joins at its place.
+            12 if sources > 1 && rng.below(4) == 0 => {
+                model.was_complete |= model.complete.len() == usize::from(sources);
+                let left = ids[usize::from(source)];
+                assert!(pods.remove_source(left) && !pods.remove_source(left));
+                model.remove(source);
+                listing.remove(&source);
+                while let Some(notification) = pods.pop() {
+                    model.hear(&notification, config);
+                }
+                model.check_idle(&pods, sources - 1);
+                let joined = pods.add_source().unwrap();
+                assert_eq!(pods.place(joined), Some(source));
+                assert!(joined != left && pods.version(left).is_none());
+                assert!(!pods.version(joined).unwrap().is_known());
+                ids[usize::from(source)] = joined;
             }
             _ => {
                 let mut budget = rng.below(12) as u32;

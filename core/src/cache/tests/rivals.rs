@@ -20,7 +20,11 @@ where
     /// Applies a complete list of `x`, or of nothing.
     fn list_x(&mut self, source: u16, version: u32, x: Option<(&str, &str)>) {
         let step: Step<'_, _, S> = Step::Begin;
-        assert!(self.0.apply(SourceId(source), step, &mut ()).is_ok());
+        assert!(
+            self.0
+                .apply(SourceId::initial(source), step, &mut ())
+                .is_ok()
+        );
         if let Some((uid, version)) = x {
             self.x(source, Change::Listed, uid, version);
         }
@@ -28,7 +32,7 @@ where
     }
 
     fn wants_relist(&mut self) -> [bool; 2] {
-        [0, 1].map(|source| self.take_wants_relist(SourceId(source)))
+        [0, 1].map(|source| self.take_wants_relist(SourceId::initial(source)))
     }
 }
 

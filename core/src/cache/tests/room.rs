@@ -22,22 +22,25 @@ fn what_has_no_room_is_refused_until_there_is_room() {
         ["add* a@1", "add* b@1", "add* c@1", "synced"]
     );
     assert!(pods.is_incomplete() && !pods.is_synced());
-    assert!(!pods.take_wants_relist(SourceId(0)), "there is no room yet");
+    assert!(
+        !pods.take_wants_relist(SourceId::FIRST),
+        "there is no room yet"
+    );
     // Reading continues, and a deletion makes room: one relist.
     assert!(pods.wants_read());
     pods.deleted(0, "a", 6);
     assert_eq!(pods.notified(), ["delete a@6"]);
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(SourceId(0)));
-    assert!(!pods.take_wants_relist(SourceId(0)), "once");
+    assert!(pods.take_wants_relist(SourceId::FIRST));
+    assert!(!pods.take_wants_relist(SourceId::FIRST), "once");
     pods.list(0, 7, &[("b", 1), ("c", 1), ("d", 1)]);
     assert_eq!(pods.notified(), ["add d@1"]);
     assert!(!pods.is_incomplete() && pods.is_synced());
     // There is no further relist.
-    assert!(!pods.take_wants_relist(SourceId(0)));
+    assert!(!pods.take_wants_relist(SourceId::FIRST));
     pods.deleted(0, "b", 8);
     pods.notified();
-    assert!(!pods.take_wants_relist(SourceId(0)));
+    assert!(!pods.take_wants_relist(SourceId::FIRST));
 }
 
 /// A list that has more room after its own sweep is repeated once; a list that fits is not.
@@ -50,15 +53,15 @@ fn room_that_a_sweep_makes_is_room() {
     pods.listed(0, "a", 1);
     assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
     assert_eq!(pods.put(0, Change::Listed, "e", 1), Err(KeyError::Full));
-    assert!(!pods.take_wants_relist(SourceId(0)));
+    assert!(!pods.take_wants_relist(SourceId::FIRST));
     pods.done(0, 6);
     assert!(
-        !pods.take_wants_relist(SourceId(0)),
+        !pods.take_wants_relist(SourceId::FIRST),
         "the sweep has not run yet"
     );
     assert_eq!(pods.notified(), ["delete? b@1", "delete? c@1"]);
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(SourceId(0)));
+    assert!(pods.take_wants_relist(SourceId::FIRST));
     // This sweep runs while objects are still missing, but none are afterwards.
     pods.begin(0);
     pods.listed(0, "d", 1);
@@ -69,7 +72,7 @@ fn room_that_a_sweep_makes_is_room() {
         ["add d@1", "add e@1", "delete? a@1"]
     );
     assert!(!pods.is_incomplete());
-    assert!(!pods.take_wants_relist(SourceId(0)), "it was complete");
+    assert!(!pods.take_wants_relist(SourceId::FIRST), "it was complete");
 }
 
 /// Room that appears during a list counts when the list is complete.
@@ -79,11 +82,14 @@ fn room_that_is_made_during_a_stream_is_room() {
     pods.notified();
     pods.deleted(0, "a", 2);
     pods.notified();
-    assert!(!pods.take_wants_relist(SourceId(0)), "a list is under way");
+    assert!(
+        !pods.take_wants_relist(SourceId::FIRST),
+        "a list is under way"
+    );
     pods.done(0, 5);
     pods.notified();
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(SourceId(0)));
+    assert!(pods.take_wants_relist(SourceId::FIRST));
 }
 
 /// No amount of room helps a key that is too long.
@@ -99,7 +105,7 @@ fn a_key_that_is_too_long_does_not_ask_for_lists() {
     assert!(pods.is_incomplete() && !pods.is_synced());
     pods.deleted(0, "a", 6);
     pods.notified();
-    assert!(!pods.take_wants_relist(SourceId(0)));
+    assert!(!pods.take_wants_relist(SourceId::FIRST));
     pods.list(0, 7, &[]);
     pods.notified();
     assert!(!pods.is_incomplete());
@@ -142,7 +148,7 @@ fn a_list_is_not_lost_among_resyncs() {
     let notified = pods.notified();
     assert!(notified.contains(&"add b@7".into()) && notified.contains(&"delete? a@1".into()));
     assert_eq!(pods.held(), ["b@7"]);
-    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "7");
+    assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "7");
 }
 
 /// If there is no room for another pass, the running one restarts.
@@ -178,7 +184,7 @@ fn a_missing_object_that_is_deleted_is_not_missing_any_more() {
     assert_eq!(pods.put(0, Change::Added, "d", 6), Err(KeyError::Full));
     pods.deleted(0, "d", 7);
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(SourceId(0)));
+    assert!(pods.take_wants_relist(SourceId::FIRST));
     pods.list(0, 8, &[("a", 1), ("b", 1), ("c", 1)]);
     pods.notified();
     assert!(pods.is_synced());
@@ -186,9 +192,9 @@ fn a_missing_object_that_is_deleted_is_not_missing_any_more() {
     let long = "a-long-name";
     assert_eq!(pods.put(0, Change::Added, long, 9), Err(KeyError::TooLong));
     pods.deleted(0, "e", 10);
-    assert!(!pods.take_wants_relist(SourceId(0)), "another key");
+    assert!(!pods.take_wants_relist(SourceId::FIRST), "another key");
     pods.deleted(0, long, 11);
-    assert!(pods.take_wants_relist(SourceId(0)));
+    assert!(pods.take_wants_relist(SourceId::FIRST));
 }
 
 #[test]
@@ -198,10 +204,10 @@ fn an_addition_and_a_deletion_that_cancel_out_make_room() {
     pods.notified();
     pods.added(0, "c", 6);
     assert_eq!(pods.put(0, Change::Added, "d", 7), Err(KeyError::Full));
-    assert!(!pods.take_wants_relist(SourceId(0)));
+    assert!(!pods.take_wants_relist(SourceId::FIRST));
     pods.deleted(0, "c", 8);
     assert_eq!(pods.notified(), [""; 0]);
-    assert!(pods.take_wants_relist(SourceId(0)));
+    assert!(pods.take_wants_relist(SourceId::FIRST));
 }
 
 /// There is one place for a walk, or one for each source, and the running sweeps have them.
@@ -218,7 +224,7 @@ fn a_list_is_not_lost_behind_sweeps() {
         pods.notified();
         assert!(pods.held().contains(&"new@6".into()));
         assert!(!pods.held().contains(&"0@1".into()));
-        assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "6");
+        assert_eq!(pods.version(SourceId::FIRST).unwrap().to_string(), "6");
         assert!(pods.is_synced());
     }
     check::<Inline<4, 9, 64, 4, 1>>(1);

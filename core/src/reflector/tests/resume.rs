@@ -18,10 +18,10 @@ fn both() -> [World; 2] {
 #[test]
 fn an_event_or_a_bookmark_confirms_what_was_restored() {
     for mut w in both() {
-        assert!(w.informer.cache().is_restored(SourceId(0)) && !w.informer.cache().is_synced());
+        assert!(w.informer.cache().is_restored(SourceId::FIRST) && !w.informer.cache().is_synced());
         w.events(&[bookmark(10)]);
         w.notified(&["synced"]);
-        assert!(!w.informer.cache().is_restored(SourceId(0)) && w.informer.cache().is_synced());
+        assert!(!w.informer.cache().is_restored(SourceId::FIRST) && w.informer.cache().is_synced());
     }
     for mut w in both() {
         w.events(&[modified("a", 12)]);

@@ -172,7 +172,7 @@ fn r24_each_event_moves_the_version() {
         w.events(&[event]);
         w.version(version);
         assert_eq!(
-            w.informer.cache().version(SourceId(0)).unwrap(),
+            w.informer.cache().version(SourceId::FIRST).unwrap(),
             w.informer.reflector().version()
         );
     }
