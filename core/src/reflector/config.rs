@@ -29,6 +29,9 @@ pub struct ReflectorConfig {
     /// connection need it, since the next watch can start only when one ends. `None` uses a random timeout as described
     /// at `min_watch_timeout`.
     pub watch_timeout: Option<Duration>,
+    /// The time between two lists of a resource that the server does not watch (it answers 405), at least a second. Such
+    /// a resource is reported once. The watch is tried again after every tenth list.
+    pub poll_interval: Duration,
     /// The growth of the delays between lists, and between attempts to open a watch.
     pub backoff: BackoffConfig,
     /// The maximum size of one object in bytes. A larger object is reported and its key is marked as stale; its
@@ -51,6 +54,7 @@ impl Default for ReflectorConfig {
             page_size: None,
             min_watch_timeout: Duration::from_secs(300),
             watch_timeout: None,
+            poll_interval: Duration::from_secs(30),
             backoff: BackoffConfig::default(),
             frame_limit: 16 * 1024 * 1024,
             skip_managed_fields: false,
@@ -80,6 +84,8 @@ pub(super) const HEALTHY: Duration = Duration::from_secs(30);
 /// The number of watches that are reopened immediately within [`REOPEN_WINDOW`].
 pub(super) const REOPENS: usize = 5;
 pub(super) const REOPEN_WINDOW: Duration = Duration::from_secs(30);
+/// The number of lists of a resource without watches, after which a watch is tried again.
+pub(super) const POLLS: u8 = 10;
 /// The longest delay while the server rejects the credentials or the parameters.
 pub(super) const PERMANENT_CAP: Duration = Duration::from_secs(300);
 /// The longest timeout of a watch. A server stores it as nanoseconds in 63 bits.

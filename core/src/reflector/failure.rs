@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::config::{
-    HEALTHY, HEARTBEAT, LONGEST_RETRY_AFTER, MAX_RETRIES, PERMANENT_CAP, REOPEN_WINDOW, REOPENS,
-    RETRY_DELAY, SHORT, STREAM_SILENCE,
+    HEALTHY, HEARTBEAT, LONGEST_RETRY_AFTER, MAX_RETRIES, PERMANENT_CAP, POLLS, REOPEN_WINDOW,
+    REOPENS, RETRY_DELAY, SHORT, STREAM_SILENCE,
 };
 use super::pending::StoredProblem;
 use super::read::Outcome;
@@ -94,10 +94,39 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Purpose::Watch if class == ErrorClass::TooManyRequests => {
                 self.open_later(now, call, problem);
             }
+            Purpose::Watch if class == ErrorClass::MethodNotAllowed && !self.config.client_go => {
+                self.not_watched(now);
+            }
             Purpose::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
             Purpose::Stream => self.stream_refused(now, call, class, problem),
         }
         self.asked_wait = None;
+    }
+
+    /// Handles the answer that the resource cannot be watched. It is listed from time to time.
+    fn not_watched(&mut self, now: Instant) {
+        // A restored state has not been confirmed by a list.
+        let wait = if core::mem::take(&mut self.resuming) {
+            Duration::ZERO
+        } else {
+            self.poll_interval()
+        };
+        if self.polls.replace(0).is_none() {
+            let problem = StoredProblem::NotWatched(self.poll_interval());
+            self.report(ReportPhase::Watch, problem, Some(wait));
+        }
+        self.run_after(now, wait);
+    }
+
+    fn poll_interval(&self) -> Duration {
+        self.config.poll_interval.max(Duration::from_secs(1))
+    }
+
+    fn run_after(&mut self, now: Instant, wait: Duration) {
+        self.state = RunState::Paused {
+            until: now + wait,
+            then: Next::Run,
+        };
     }
 
     /// Handles the end of a body, which is too early except for a watch.
@@ -155,10 +184,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Continues after a complete page: with the next page, or with the watch.
     pub(super) fn page_done(&mut self, now: Instant) {
         if self.run.token.as_slice().is_empty() {
-            if self.once {
-                self.state = RunState::Stopped;
-            } else {
-                self.call(now, Purpose::Watch);
+            match &mut self.polls {
+                _ if self.once => self.state = RunState::Stopped,
+                Some(polls) if *polls + 1 < POLLS => {
+                    *polls += 1;
+                    self.run_backoff.reset();
+                    self.run_after(now, self.poll_interval());
+                }
+                Some(_) | None => self.call(now, Purpose::Watch),
             }
         } else if self.run.progress.is_endless(self.run.token.as_slice()) {
             self.fail_run(now, ReportPhase::List, StoredProblem::EndlessPages, None);
@@ -226,10 +259,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         };
         let delay = self.run_backoff.step(now, &mut self.rng, cap);
         let delay = delay.max(self.asked_wait.unwrap_or_default());
-        self.state = RunState::Paused {
-            until: now + delay,
-            then: Next::Run,
-        };
+        self.run_after(now, delay);
         delay
     }
 

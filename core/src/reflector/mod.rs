@@ -85,6 +85,8 @@ pub struct Reflector<R, S: Storage> {
     /// The Retry-After of the answer that is being handled.
     asked_wait: Option<Duration>,
     stream_refused: bool,
+    /// The number of lists since a watch was answered with 405. `None` if the resource can be watched.
+    polls: Option<u8>,
     /// The server sent a bookmark other than the end of a streaming list, so it sends them periodically.
     bookmarks_seen: bool,
     /// The heartbeat timed out although this server never sends bookmarks.
@@ -161,6 +163,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             paginated: false,
             asked_wait: None,
             stream_refused: false,
+            polls: None,
             bookmarks_seen: false,
             lacks_bookmarks: false,
             run_backoff: Backoff::new(backoff),
@@ -281,6 +284,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 self.resumed = self.resumed.or(Some(now));
                 // The list before this watch may be allowed although the watch is not.
                 self.permanent = None;
+                self.polls = None;
             } else {
                 // The token has been used, and the new page may have none.
                 self.run.token.clear();
@@ -363,7 +367,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Cancels the current request and relists after the delay between lists. Does nothing if a list is already due.
     pub fn relist(&mut self, now: Instant) {
-        if !self.is_in_run() {
+        if !self.is_in_run() && !self.is_polling() {
             return;
         }
         if let RunState::Calling(call) = self.state {

@@ -103,6 +103,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             version: &mut self.version,
             version_unavailable: &mut self.version_unavailable,
             paginated: &mut self.paginated,
+            is_polled: self.polls.is_some(),
             resuming: &mut self.resuming,
             bookmarks_seen: &mut self.bookmarks_seen,
             noticed: &mut self.noticed,
@@ -142,6 +143,8 @@ struct Reading<'a, S: Storage> {
     version: &'a mut ResourceVersion<S::Text>,
     version_unavailable: &'a mut bool,
     paginated: &'a mut bool,
+    /// The resource cannot be watched.
+    is_polled: bool,
     resuming: &'a mut bool,
     bookmarks_seen: &'a mut bool,
     noticed: &'a mut Option<(ReportPhase, StoredProblem)>,
@@ -205,7 +208,7 @@ impl<'a, S: Storage> Reading<'a, S> {
             return Ok(Frame::Internal);
         }
         let version = core::mem::take(&mut run.version);
-        if !version.is_known() {
+        if !version.is_known() && !self.is_polled {
             *self.noticed = Some((ReportPhase::List, StoredProblem::NoVersion));
         } else if version.compare(self.version) == Some(Ordering::Less) {
             *self.noticed = Some((ReportPhase::List, StoredProblem::VersionWentBack));

@@ -139,6 +139,18 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
+    /// Returns whether the next list of a resource without watches is awaited.
+    pub(super) const fn is_polling(&self) -> bool {
+        let waits = matches!(
+            self.state,
+            RunState::Paused {
+                then: Next::Run,
+                ..
+            }
+        );
+        waits && self.polls.is_some()
+    }
+
     pub(super) fn current(&mut self, id: RequestId) -> Option<&mut Call> {
         match &mut self.state {
             RunState::Calling(call) if call.id == id => Some(call),
@@ -153,7 +165,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.run = Run::new();
         self.run.began = now;
         self.refill_at = None;
-        if self.config.initial == Initial::Stream && !self.stream_refused {
+        let can_stream = !self.stream_refused && self.polls.is_none();
+        if self.config.initial == Initial::Stream && can_stream {
             self.begin_stream(now);
         } else {
             self.begin_list(now);

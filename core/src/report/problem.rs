@@ -48,6 +48,8 @@ pub enum Problem<'a> {
     LongRetryAfter(Duration),
     /// A list has no resourceVersion. Deletions between it and the watch are detected only by the next list.
     NoVersion,
+    /// The server does not watch the resource (405), so it is listed at this interval.
+    NotWatched(Duration),
     /// A list takes or took this long.
     SlowList(Duration),
     /// A list is older than the current state: the server was restored, or another server responded.
@@ -178,6 +180,7 @@ impl Problem<'_> {
             Self::EndlessPages => "endless-pages",
             Self::LongRetryAfter(_) => "long-retry-after",
             Self::NoVersion => "no-version",
+            Self::NotWatched(_) => "not-watched",
             Self::SlowList(_) => "slow-list",
             Self::VersionWentBack => "version-went-back",
             Self::RequestTooLong => "request-too-long",
@@ -314,6 +317,11 @@ impl Problem<'_> {
             ),
             Self::NoVersion => f.write_str(
                 "the list has no resourceVersion: deletions before the watch begins are missed until the next list",
+            ),
+            Self::NotWatched(interval) => write!(
+                f,
+                "the server does not watch this resource: it is listed every {} s",
+                interval.as_secs()
             ),
             Self::SlowList(time) => write!(f, "the list is slow: {} s", time.as_secs()),
             Self::VersionWentBack => f.write_str(

@@ -1,11 +1,13 @@
 //! Delays: their growth and reset. No failure causes a storm of requests.
 
 use alloc::format;
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
+use crate::report::Level;
 use crate::time::BackoffConfig;
 use crate::transport::{FailureKind, Head};
 
@@ -240,6 +242,100 @@ fn a_watch_that_stays_forbidden_is_retried_less_often() {
     w.events(&[bookmark(11)]);
     w.wait(secs(30)).events(&[error_event(403, "Forbidden")]);
     w.expect_after(ms(800), "LIST resourceVersion=11");
+}
+
+/// DIFFERENCES: a resource that can only be listed is listed at an interval, and reported once.
+#[test]
+fn a_resource_without_watches_is_listed_at_an_interval() {
+    let refuse = |w: &mut World| w.answer(405, &status(405, "MethodNotAllowed"));
+    let lists = |w: &mut World, versions: core::ops::Range<u32>| {
+        for version in versions {
+            w.expect_after_exactly(secs(30));
+            w.expect(&format!("LIST resourceVersion={}", version - 1));
+            w.answer(200, &list(&version.to_string(), &[pod("a", version)]));
+        }
+    };
+    for initial in [Initial::List, Initial::Stream] {
+        let mut w = World::new(ReflectorConfig {
+            initial,
+            ..ReflectorConfig::default()
+        });
+        if initial == Initial::Stream {
+            w.expect("STREAM");
+            refuse(&mut w);
+            assert_eq!(w.report().level, Level::Debug);
+        }
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &list("10", &[pod("a", 10)]));
+        w.expect("WATCH resourceVersion=10");
+        refuse(&mut w);
+        let report = w.report();
+        assert_eq!(
+            (report.class, report.retry_in),
+            ("not-watched", Some(secs(30)))
+        );
+        lists(&mut w, 11..21);
+        w.holds(&["a@20"]);
+        // The server may have been updated.
+        w.expect("WATCH resourceVersion=20");
+        refuse(&mut w);
+        // A relist does not wait for the interval.
+        w.wait(secs(10)).relist();
+        w.expect_within(ms(800), secs(2), "LIST resourceVersion=20");
+        w.answer(500, "");
+        w.reports(&["internal-error"]);
+        w.expect_within(ms(1600), secs(4), "LIST resourceVersion=20");
+        w.answer(200, &list("20", &[pod("a", 20)]));
+        lists(&mut w, 21..30);
+        w.no_reports();
+        w.expect("WATCH resourceVersion=29");
+        w.events(&[modified("a", 40)]);
+        w.holds(&["a@40"]);
+    }
+}
+
+/// A list without a version says nothing about a watch that there is not.
+#[test]
+fn a_resource_with_neither_watches_nor_versions_is_reported_at_the_start() {
+    let mut w = World::new(ReflectorConfig {
+        poll_interval: secs(5),
+        ..ReflectorConfig::list()
+    });
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &list("", &[pod("a", 1)]));
+    w.expect("WATCH");
+    w.answer(405, "");
+    // The world has a journal, which cannot store such a state.
+    w.reports(&["journal", "no-version", "not-watched"]);
+    for _ in 0..8 {
+        w.expect_after_exactly(secs(5));
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &list("", &[]));
+    }
+    w.holds(&[]);
+    w.no_reports();
+}
+
+/// The restored state is confirmed by a list, which does not wait.
+#[test]
+fn a_restored_state_of_a_resource_without_watches_is_listed_at_once() {
+    let mut w = World::resuming(ReflectorConfig::list());
+    w.answer(405, "");
+    w.reports(&["not-watched"]);
+    w.expect("LIST resourceVersion=10");
+}
+
+#[test]
+fn client_go_takes_a_resource_without_watches_for_a_failure() {
+    let mut w = World::client_go(Initial::List);
+    w.expect("LIST limit=500 resourceVersion=0");
+    for _ in 0..3 {
+        w.answer(200, &list("10", &[]));
+        w.expect("WATCH resourceVersion=10");
+        w.answer(405, "");
+        w.reports(&["method-not-allowed"]);
+        w.expect_within(ms(800), secs(10), "LIST resourceVersion=10");
+    }
 }
 
 /// R53: five refusals at 1 ms, factor 2, jitter 1. R54: forty, capped at 50 ms. R55: a custom backoff.

@@ -143,7 +143,9 @@ fn as_the_answer_to_a_watch_and_as_an_event_of_it() {
         (800, 1600, "WATCH resourceVersion=10"),
         (800, 1600, "LIST resourceVersion=10"),
     );
-    for row in rows().iter().chain(&texts()) {
+    // A resource without watches is no failure.
+    let is_failure = |row: &&Row| row.code != 405;
+    for row in rows().iter().chain(&texts()).filter(is_failure) {
         for mut w in modes(Initial::List).map(World::watching) {
             w.answer(row.code, &row.body);
             expect_next(&mut w, row, [watch, list, list]);
