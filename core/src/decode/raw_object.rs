@@ -190,6 +190,13 @@ impl<'a> RawObject<'a> {
             .chain(finalizers_of_protobuf(message))
     }
 
+    /// Returns whether `metadata.deletionTimestamp` is set: the object is deleted when it has no finalizers any more.
+    #[must_use]
+    pub fn is_being_deleted(&self) -> bool {
+        let (json, message) = self.in_format(self.in_metadata("deletionTimestamp"));
+        as_str(json).is_some() || is_deletion_in_protobuf(message)
+    }
+
     /// Returns an iterator over the owner references.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'a>> + use<'a> {
         let (json, message) = self.in_format(self.in_metadata("ownerReferences"));
@@ -316,6 +323,17 @@ fn generation_of_protobuf(object: &[u8]) -> Option<u64> {
 #[cfg(not(feature = "protobuf"))]
 const fn generation_of_protobuf(_: &[u8]) -> Option<u64> {
     None
+}
+
+#[cfg(feature = "protobuf")]
+fn is_deletion_in_protobuf(object: &[u8]) -> bool {
+    let mut fields = protobuf::metadata_fields(object, field::DELETION_TIMESTAMP);
+    fields.next().is_some()
+}
+
+#[cfg(not(feature = "protobuf"))]
+const fn is_deletion_in_protobuf(_: &[u8]) -> bool {
+    false
 }
 
 #[cfg(feature = "protobuf")]

@@ -172,6 +172,7 @@ impl<'a> Report<'a> {
             | Problem::Undecodable { key, .. }
             | Problem::NoRoom { key }
             | Problem::UnknownSource { key }
+            | Problem::LeftWithFinalizer { key, .. }
             | Problem::IndexPanicked { key, .. }
             | Problem::Drift { key, .. }
             | Problem::KeyTooLong { key } => Some(key),

@@ -96,6 +96,13 @@ pub enum Problem<'a> {
         /// The object's key.
         key: &'a str,
     },
+    /// An object no longer matches the selector of a controller, and has a finalizer. Nobody may be left who removes it.
+    LeftWithFinalizer {
+        /// The object's key.
+        key: &'a str,
+        /// The first such finalizer.
+        finalizer: JsonStr<'a>,
+    },
     /// An index function panicked. The object has no values in that index.
     IndexPanicked {
         /// The object's key.
@@ -204,6 +211,7 @@ impl Problem<'_> {
             Self::NoRoom { .. } => "no-room",
             Self::KeyTooLong { .. } => "key-too-long",
             Self::UnknownSource { .. } => "unknown-source",
+            Self::LeftWithFinalizer { .. } => "left-with-finalizer",
             Self::IndexPanicked { .. } => "index-panicked",
             Self::HandlerPanicked { .. } => "handler-panicked",
             Self::Undelivered { .. } => "undelivered",
@@ -356,6 +364,13 @@ impl Problem<'_> {
                 write!(
                     f,
                     "{key} comes from a source that the cache does not have"
+                )
+            }
+            Self::LeftWithFinalizer { key, finalizer } => {
+                write!(
+                    f,
+                    "{key} no longer matches the selector and has the finalizer {finalizer}: if this controller adds \
+                     it, the deletion of the object will wait for ever; select by labels that do not change"
                 )
             }
             Self::IndexPanicked { key, index } => {

@@ -29,6 +29,10 @@ fn every_report_is_one_line() {
         },
         Problem::OtherKind { key, kind: text },
         Problem::UnknownEvent(text),
+        Problem::LeftWithFinalizer {
+            key,
+            finalizer: text,
+        },
         Problem::Frame { key, problem },
         Problem::Undecodable { key, message },
         Problem::NoRoom { key },

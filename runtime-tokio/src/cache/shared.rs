@@ -58,6 +58,8 @@ pub(crate) struct Inner<V> {
     pub(crate) retired: Retired<V>,
     /// Whether a predicate compares the metadata of objects.
     hashes: AtomicBool,
+    /// Whether a controller reconciles its objects, of which it sees only a part.
+    selects_for_controller: AtomicBool,
     /// Whether problems are written to stderr if nobody hears of them otherwise.
     speaks: AtomicBool,
 }
@@ -158,6 +160,7 @@ impl<V> Inner<V> {
         Self {
             retired: Retired::default(),
             hashes: AtomicBool::new(false),
+            selects_for_controller: AtomicBool::new(false),
             speaks: AtomicBool::new(true),
             figures: Figures::new(&name),
             name,
@@ -198,6 +201,19 @@ impl<V> Inner<V> {
 
     pub(crate) fn keep_hashes(&self) {
         self.hashes.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a controller reconciles its objects, of which it sees only a part.
+    pub(crate) fn selects_for_controller(&self) -> bool {
+        self.selects_for_controller.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a controller reconciles its objects.
+    pub(crate) fn note_controller(&self) {
+        let resource = self.resource.as_ref();
+        let selects = resource.label_selector.is_some() || resource.field_selector.is_some();
+        self.selects_for_controller
+            .fetch_or(selects, Ordering::Relaxed);
     }
 
     // No user code runs under these locks, not even the `Drop` of an object, so the data behind a poisoned lock is

@@ -100,6 +100,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Creates a controller for the objects of an informer. Each change of an object reconciles its key.
     pub fn new(informer: impl IntoInformer<Form = F>) -> Self {
         let provided = informer.into_informer();
+        provided.informer.note_controller();
         let lister = provided.informer.lister();
         // A handle does not keep the informer running.
         let objects = lister.uncounted();

@@ -13,6 +13,7 @@ use informer_core::journal::{
 use informer_core::{
     Decode, Frame, Instant, Report, ResourceVersion, Sink, Step,
     drive::{Activity, Command},
+    json::JsonStr,
     reflector::{Change, ObjectFrame},
     report::{Phase, Problem},
     wire::Format,
@@ -222,6 +223,9 @@ where
         if frame.change == Change::Listed {
             self.listed = self.listed.saturating_add(frame.raw.bytes().len());
         }
+        if frame.change == Change::Deleted && self.inner.selects_for_controller() {
+            self.look_for_finalizers(frame);
+        }
         self.batch.persists = self.recorder.is_some();
         self.batch.hashes = self.inner.hashes();
         // A few events need no other thread, so their bytes need not be copied.
@@ -241,6 +245,30 @@ where
             let report = &mut |report: Report<'_>| inner.report_of(Some(*source), &report);
             self.batch
                 .decode_now(frame, &**decode, &inner.indexes(), report);
+        }
+    }
+
+    /// Reports an object that exists and is no longer selected, but has a finalizer that a controller may have added.
+    ///
+    /// The last state of an object that is really deleted may also have finalizers, but such an object has been marked for
+    /// deletion before.
+    fn look_for_finalizers(&self, frame: &ObjectFrame<'_>) {
+        if frame.problem.is_some() || frame.raw.is_being_deleted() {
+            return;
+        }
+        // Those of Kubernetes are removed by its own controllers.
+        let is_custom = |finalizer: &JsonStr<'_>| {
+            let name = finalizer.to_string();
+            let domain = name.split_once('/').map(|(domain, _)| domain);
+            domain.is_some_and(|domain| {
+                !domain.ends_with("kubernetes.io") && !domain.ends_with("k8s.io")
+            })
+        };
+        if let Some(finalizer) = frame.raw.finalizers().find(is_custom) {
+            let key = frame.key;
+            let problem = Problem::LeftWithFinalizer { key, finalizer };
+            let report = Report::about(Phase::Cache, problem);
+            self.inner.report_of(Some(self.source), &report);
         }
     }
 

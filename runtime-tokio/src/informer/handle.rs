@@ -258,6 +258,11 @@ impl<F: Form> Informer<F> {
         inner
     }
 
+    /// Notes that a controller reconciles its objects.
+    pub(crate) fn note_controller(&self) {
+        self.inner.note_controller();
+    }
+
     /// Keeps what predicates compare beside each object from now on.
     pub(crate) fn keep_hashes(&self) {
         self.inner.keep_hashes();

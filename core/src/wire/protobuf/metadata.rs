@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::field::{self, ANNOTATIONS, FINALIZERS, GENERATION, LABELS, OWNER_REFERENCES};
+use super::field::{
+    self, ANNOTATIONS, DELETION_TIMESTAMP, FINALIZERS, GENERATION, LABELS, OWNER_REFERENCES,
+};
 use super::message::{Fields, Message, Value};
 use super::object::{entry, metadata_fields, text};
 use crate::json::JsonStr;
@@ -35,7 +37,7 @@ const METADATA: [(u32, &str, Kind); 14] = [
     (6, "resourceVersion", Kind::Text),
     (GENERATION, "generation", Kind::Int),
     (8, "creationTimestamp", Kind::Time),
-    (9, "deletionTimestamp", Kind::Time),
+    (DELETION_TIMESTAMP, "deletionTimestamp", Kind::Time),
     (10, "deletionGracePeriodSeconds", Kind::OptionalInt),
     (LABELS, "labels", Kind::Map),
     (ANNOTATIONS, "annotations", Kind::Map),

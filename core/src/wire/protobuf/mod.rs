@@ -51,6 +51,7 @@ pub(crate) mod field {
     pub(crate) const UID: u32 = 5;
     pub(crate) const RESOURCE_VERSION: u32 = 6;
     pub(crate) const GENERATION: u32 = 7;
+    pub(crate) const DELETION_TIMESTAMP: u32 = 9;
     pub(crate) const LABELS: u32 = 11;
     pub(crate) const ANNOTATIONS: u32 = 12;
     pub(crate) const OWNER_REFERENCES: u32 = 13;

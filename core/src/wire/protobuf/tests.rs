@@ -446,6 +446,9 @@ fn an_object_has_labels_annotations_and_owners() {
     assert_eq!(raw.labels().map(shown).collect::<Vec<_>>(), ["app=web"]);
     assert_eq!(raw.annotations().count(), 2);
     assert_eq!(raw.generation(), Some(3));
+    assert!(!raw.is_being_deleted());
+    let time = bytes(9, int(1, 1_700_000_000));
+    assert!(RawObject::parse(&bytes(1, time)).is_being_deleted());
     assert!(raw.finalizers().eq(["example.com/hold"]));
     assert_eq!(RawObject::parse(&bytes(1, int(7, 0))).generation(), None);
     let owner = raw.owner_references().next().unwrap();

@@ -464,3 +464,53 @@ async fn a_run_that_does_not_end_is_reported_or_cut() {
     assert_eq!(metrics.long_runs, []);
     assert_eq!(controller.stop().await, Stopped::default());
 }
+
+/// The controller is told of no later deletion of such an object, so that it never removes its finalizer.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_the_selection_with_a_finalizer_is_reported() {
+    for has_controller in [true, false] {
+        let mock = server();
+        let apply = |name: &str, app: &str, finalizers: &[&str]| {
+            let labels = json!({ "app": app });
+            let metadata = json!({
+                "name": name, "namespace": "prod", "labels": labels, "finalizers": finalizers,
+            });
+            mock.apply("pods", json!({ "metadata": metadata })).unwrap();
+        };
+        let held = &["example.com/hold"][..];
+        let of_kubernetes = &["kubernetes.io/pvc-protection"][..];
+        apply("left", "web", held);
+        apply("deleted", "web", held);
+        apply("protected", "web", of_kubernetes);
+        apply("free", "web", &[]);
+        let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&reports);
+        let builder = Informer::<Raw>::builder_for(&mock.transport(), PODS.labels("app=web"))
+            .on_report(move |report| heard.lock().unwrap().push(report.to_string()));
+        let pods = builder.spawn();
+        let running =
+            has_controller.then(|| run(Controller::new(&pods), |_| async { Ok::<_, String>(()) }));
+        pods.synced().await.unwrap();
+        settle().await;
+        apply("left", "db", held);
+        apply("protected", "db", of_kubernetes);
+        apply("free", "db", &[]);
+        // Removing the last finalizer of a marked object deletes it; the event has the state before.
+        let metadata = json!({
+            "name": "deleted", "namespace": "prod", "labels": { "app": "web" }, "finalizers": held,
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        });
+        mock.apply("pods", json!({ "metadata": metadata })).unwrap();
+        mock.delete("pods", "prod", "deleted").unwrap();
+        settle().await;
+        assert!(pods.lister().is_empty());
+        let expected = "cache: prod/left no longer matches the selector and has the finalizer example.com/hold: if this \
+                        controller adds it, the deletion of the object will wait for ever; select by labels that do not \
+                        change";
+        let expected: &[&str] = if has_controller { &[expected] } else { &[] };
+        assert_eq!(*reports.lock().unwrap(), expected);
+        if let Some(running) = running {
+            running.stop().await;
+        }
+    }
+}
