@@ -155,7 +155,8 @@ impl HyperBuilder {
     /// Authenticates with a client certificate: the chain, beginning with the client's own certificate, and its private
     /// key.
     ///
-    /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1. The same PEM text can hold both.
+    /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1; its content decides, whatever its PEM label. The same
+    /// PEM text can hold both. Keys are RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519.
     pub fn client_certificate(
         mut self,
         chain: impl Into<Vec<u8>>,

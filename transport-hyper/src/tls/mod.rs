@@ -1,7 +1,10 @@
 //! The TLS configuration, which is rebuilt when certificate files change.
 
+mod algorithm;
+mod der;
 mod describe;
 mod insecure;
+mod key;
 mod roots;
 
 use alloc::sync::Arc;
@@ -15,7 +18,7 @@ use rustls::crypto::ring;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -362,16 +365,15 @@ fn made(
     };
     let chain = certificates("client certificate", &chain.0)?;
     let chain = chain.into_iter().collect::<Result<_, _>>()?;
-    let wrong = |error| BuildError(format!("client certificate and key: {error}"));
-    let key = private_key(&key.0)?;
-    let key = provider.key_provider.load_private_key(key).map_err(wrong)?;
-    let certified = CertifiedKey::new(chain, key);
+    let certified = CertifiedKey::new(chain, key::signing_key(&key.0, &provider)?);
     // rustls cannot check the key of an X.509 version 1 certificate, which openssl creates if no extensions are
     // requested. Servers accept such certificates, so they are accepted here.
-    if let Err(error @ rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
+    if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
         certified.keys_match()
     {
-        return Err(wrong(error));
+        return Err(BuildError(
+            "client certificate and key: they do not belong together".to_owned(),
+        ));
     }
     let resolver = Arc::new(SingleCertAndKey::from(certified));
     Ok(builder.with_client_cert_resolver(resolver))
@@ -399,20 +401,6 @@ fn certificates(
         )));
     }
     Ok(found)
-}
-
-/// Parses a private key. The errors contain no part of it.
-fn private_key(bytes: &[u8]) -> Result<PrivateKeyDer<'static>, BuildError> {
-    let key = if is_pem(bytes) {
-        PrivateKeyDer::from_pem_slice(bytes).ok()
-    } else {
-        PrivateKeyDer::try_from(bytes.to_vec()).ok()
-    };
-    key.ok_or_else(|| {
-        BuildError(
-            "client key: no private key in PKCS#8, PKCS#1 or SEC1, as PEM text or DER".to_owned(),
-        )
-    })
 }
 
 fn is_pem(bytes: &[u8]) -> bool {

@@ -6,6 +6,7 @@ mod conformance;
 mod credentials;
 mod gzip;
 mod http2;
+mod keys;
 #[cfg(feature = "kubeconfig")]
 mod kubeconfig;
 mod plain;

@@ -48,7 +48,11 @@ impl Ca {
 
     pub fn sign(&self, params: &CertificateParams) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
+        (self.sign_for(params, &key), key)
+    }
+
+    pub fn sign_for(&self, params: &CertificateParams, key: &KeyPair) -> Certificate {
+        params.signed_by(key, &self.issuer).unwrap()
     }
 
     /// A server's configuration with a certificate of this CA.

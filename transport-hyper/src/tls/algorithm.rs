@@ -1,0 +1,131 @@
+//! Names of algorithms, and which of them *ring* has.
+
+use core::fmt::Write as _;
+
+/// What a client's key may be.
+pub(super) const FOR_CLIENTS: &str =
+    "RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
+
+pub(super) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+pub(super) const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+pub(super) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+pub(super) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+pub(super) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
+pub(super) const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+/// Object identifiers, as the contents of their DER.
+const NAMES: &[(&[u8], &str)] = &[
+    (RSA, "RSA"),
+    (
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x04],
+        "RSA with MD5",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x05],
+        "RSA with SHA-1",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a],
+        "RSA-PSS",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0e],
+        "RSA with SHA-224",
+    ),
+    (EC, "ECDSA"),
+    (
+        &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x01],
+        "ECDSA with SHA-1",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x01],
+        "ECDSA with SHA-224",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02],
+        "ECDSA with SHA-256",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03],
+        "ECDSA with SHA-384",
+    ),
+    (
+        &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04],
+        "ECDSA with SHA-512",
+    ),
+    (P256, "ECDSA on P-256"),
+    (P384, "ECDSA on P-384"),
+    (P521, "ECDSA on P-521"),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x21], "ECDSA on P-224"),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x0a], "ECDSA on secp256k1"),
+    (
+        &[0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x07],
+        "ECDSA on brainpoolP256r1",
+    ),
+    (
+        &[0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0b],
+        "ECDSA on brainpoolP384r1",
+    ),
+    (
+        &[0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0d],
+        "ECDSA on brainpoolP512r1",
+    ),
+    (&[0x2a, 0x81, 0x1c, 0xcf, 0x55, 0x01, 0x82, 0x2d], "SM2"),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x38, 0x04, 0x01], "DSA"),
+    (ED25519, "Ed25519"),
+    (&[0x2b, 0x65, 0x71], "Ed448"),
+    (&[0x2b, 0x65, 0x6e], "X25519, which cannot sign,"),
+    (
+        &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x11],
+        "ML-DSA-44",
+    ),
+    (
+        &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x12],
+        "ML-DSA-65",
+    ),
+    (
+        &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x13],
+        "ML-DSA-87",
+    ),
+];
+
+/// Names an object identifier, or writes it as numbers.
+pub(super) fn name(object: &[u8]) -> String {
+    let known = NAMES.iter().find(|(known, _)| *known == object);
+    if let Some((_, name)) = known {
+        return (*name).to_owned();
+    }
+    let mut numbers = Vec::new();
+    let mut number = 0_u64;
+    for byte in object {
+        number = number.wrapping_mul(0x80) | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            numbers.push(core::mem::take(&mut number));
+        }
+    }
+    let mut text = "the algorithm".to_owned();
+    for (place, number) in numbers.into_iter().enumerate() {
+        // The first two numbers are one in DER.
+        let _ = match place {
+            0 => {
+                let first = (number / 40).min(2);
+                write!(text, " {first}.{}", number - 40 * first)
+            }
+            _ => write!(text, ".{number}"),
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_algorithm_without_a_name_is_its_numbers() {
+        assert_eq!(name(P521), "ECDSA on P-521");
+        assert_eq!(name(&[0x2a, 0x86, 0x48, 0x01]), "the algorithm 1.2.840.1");
+        assert_eq!(name(&[0x88, 0x37, 0x03]), "the algorithm 2.999.3");
+        assert_eq!(name(&[]), "the algorithm");
+    }
+}
