@@ -43,6 +43,7 @@
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `page::Page`, the health of informers as an HTTP page and as Prometheus metrics.
 //! - `prost`: `decode::Proto`, which decodes protobuf into messages of prost.
+//! - `webpki-roots`: the public CAs of Mozilla, compiled in, which are trusted where the operating system has none.
 //! - `zstd`: `Packed`, which stores objects compressed. It needs a C compiler.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -91,8 +91,11 @@ impl HyperBuilder {
     /// A certificate that has expired, is not valid yet or cannot be parsed is logged and not trusted. If no
     /// certificate remains, the transport cannot be built, or its requests fail with an error of the class TLS.
     ///
-    /// Several calls add up. Without any call, the public CAs of Mozilla are trusted (from `webpki-roots`). A cluster's
-    /// CA is usually not among them.
+    /// Several calls add up. Without any call, the CAs of the operating system's store are trusted, as by kubectl, or those
+    /// of the file and the folders that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name. The store is read
+    /// once, by [`build`](Self::build), and only if the URL is `https://`. If it has no CA, as in an image without
+    /// `/etc/ssl`, building fails, unless the feature `webpki-roots` has compiled the CAs of Mozilla in. A cluster's CA is
+    /// usually not in the store.
     pub fn root_certificates(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         let data = Secret(certificates.into());
         self.tls.roots.push(PemSource::Data(data));
@@ -223,6 +226,9 @@ impl HyperBuilder {
     }
 
     /// Connects through this proxy: `http://`, `https://` or `socks5://`, with user and password if it requires them.
+    ///
+    /// The certificate of an `https://` proxy must be signed by a CA of the operating system's store, which is read as
+    /// described for [`root_certificates`](Self::root_certificates).
     ///
     /// By default, the proxy is taken from the environment: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the server's
     /// URL, else `ALL_PROXY`. Servers listed in `NO_PROXY` and servers on this machine are reached directly. An HTTP
@@ -364,10 +370,10 @@ impl HyperBuilder {
         self
     }
 
-    /// Builds the transport. No request is sent yet.
+    /// Builds the transport. No request is sent yet. It reads the files with certificates, and blocks meanwhile.
     ///
     /// # Errors
-    /// Fails if the URL or another setting is invalid.
+    /// Fails if the URL or another setting is invalid, or if there is no CA to trust.
     pub fn build(self) -> Result<HyperTransport, BuildError> {
         let address = Address::parse(&self.url.0)
             .map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;

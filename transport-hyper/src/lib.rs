@@ -55,6 +55,8 @@
 //! None is on by default.
 //! - `kubeconfig`: `Kubeconfig`, the clusters and users that `kubectl` knows.
 //! - `tower`: `TowerTransport`, which uses any service over HTTP requests, such as `kube::Client`, as a transport.
+//! - `webpki-roots`: the public CAs of Mozilla, compiled in, which are trusted where the operating system has none
+//!   ([`root_certificates`](HyperBuilder::root_certificates)).
 //!
 //! # Compression
 //! Requests send `Accept-Encoding: gzip`, and gzip bodies are decoded as they arrive. A server compresses lists larger

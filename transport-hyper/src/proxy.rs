@@ -7,11 +7,11 @@ use std::env;
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
 use crate::address::{Address, Host};
 use crate::builder::BuildError;
+use crate::tls;
 
 /// The user's choice of a proxy.
 #[derive(Clone)]
@@ -119,16 +119,9 @@ impl Proxy {
     }
 }
 
-/// A proxy's certificate must be signed by a public CA.
+/// A proxy's certificate must be signed by a CA of the operating system's store.
 fn public() -> Result<Arc<ClientConfig>, BuildError> {
-    let mut roots = RootCertStore::empty();
-    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| BuildError(format!("TLS: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    tls::for_proxy().map(Arc::new)
 }
 
 /// Chooses a proxy as Go does, and `ALL_PROXY` if Go would choose none.

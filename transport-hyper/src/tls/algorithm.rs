@@ -2,9 +2,18 @@
 
 use core::fmt::Write as _;
 
+use crate::tls::der::{BIT_STRING, INTEGER, OBJECT, SEQUENCE, bits, expect};
+
 /// What a client's key may be.
 pub(super) const FOR_CLIENTS: &str =
     "RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
+
+/// What certificates of servers may be signed with.
+pub(super) const FOR_SERVERS: &str =
+    "RSA of 2048 to 8192 bits, ECDSA on P-256 or P-384 (both with SHA-2), or Ed25519";
+
+/// The sizes of RSA keys by which a signature can be verified, in bits.
+pub(super) const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 
 pub(super) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 pub(super) const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
@@ -115,6 +124,27 @@ pub(super) fn name(object: &[u8]) -> String {
         };
     }
     text
+}
+
+/// Returns the algorithm in the content of an `AlgorithmIdentifier`. That of an EC key is its curve, if it has a name.
+pub(super) fn object(identifier: &[u8]) -> Option<&[u8]> {
+    let (object, parameters) = expect(OBJECT, identifier)?;
+    match expect(OBJECT, parameters) {
+        Some((curve, _)) if object == EC => Some(curve),
+        _ => Some(object),
+    }
+}
+
+/// Returns the size of the RSA key in the content of a `SubjectPublicKeyInfo`; `None` if it is another key.
+pub(super) fn rsa_bits(public_key: &[u8]) -> Option<usize> {
+    let (identifier, rest) = expect(SEQUENCE, public_key)?;
+    if object(identifier)? != RSA {
+        return None;
+    }
+    let (key, _) = expect(BIT_STRING, rest)?;
+    let (key, _) = expect(SEQUENCE, key.get(1..)?)?;
+    let (modulus, _) = expect(INTEGER, key)?;
+    Some(bits(modulus))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The parts of DER that certificates and keys need.
 
 pub(super) const INTEGER: u8 = 0x02;
+pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OCTET_STRING: u8 = 0x04;
 pub(super) const OBJECT: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
+pub(super) const SET: u8 = 0x31;
 pub(super) const FIRST: u8 = 0xa0;
 pub(super) const SECOND: u8 = 0xa1;
 const UTC_TIME: u8 = 0x17;

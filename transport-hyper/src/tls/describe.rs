@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
-use rustls::{AlertDescription, CertificateError, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 use rustls_pki_types::UnixTime;
+
+use crate::tls::verify::Explained;
 
 /// Explains why a handshake failed, with advice.
 pub(crate) fn describe(error: &rustls::Error) -> String {
@@ -15,6 +17,17 @@ pub(crate) fn describe(error: &rustls::Error) -> String {
     }
     if let rustls::Error::AlertReceived(alert) = error {
         return describe_alert(*alert);
+    }
+    error.to_string()
+}
+
+/// Describes why a certificate is not taken as a CA.
+pub(super) fn describe_root(error: &rustls::Error) -> String {
+    if let rustls::Error::InvalidCertificate(CertificateError::BadEncoding) = error {
+        return "a certificate is damaged".to_owned();
+    }
+    if let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(error))) = error {
+        return format!("a certificate cannot be used: {error}");
     }
     error.to_string()
 }
@@ -60,6 +73,11 @@ fn describe_certificate(error: &CertificateError) -> String {
                 &presented
             },
         );
+    }
+    if let CertificateError::Other(OtherError(error)) = error
+        && let Some(Explained(text)) = error.downcast_ref()
+    {
+        return text.clone();
     }
     format!(
         "the server's certificate cannot be used: {}",

@@ -6,17 +6,20 @@ mod describe;
 mod insecure;
 mod key;
 mod roots;
+mod store;
+mod verify;
 
 use alloc::sync::Arc;
 use core::time::Duration;
+use std::env;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, InconsistentKeys, WantsVerifier};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::task::spawn_blocking;
@@ -28,8 +31,16 @@ use crate::connect::Protocols;
 use crate::credentials::{ClientCertificate, Secret};
 
 use crate::tls::roots::Roots;
+use crate::tls::verify::Verifier;
 
 pub(crate) use describe::describe;
+
+/// Whose certificate is verified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Peer {
+    Server,
+    Proxy,
+}
 
 /// The user's TLS settings.
 #[derive(Clone, Default, Debug)]
@@ -92,6 +103,11 @@ impl TlsSettings {
         })
     }
 
+    /// Whether the operating system's store is trusted.
+    fn needs_store(&self) -> bool {
+        self.roots.is_empty() && self.config.is_none() && !self.insecure
+    }
+
     fn has_files(&self) -> bool {
         let identity = self.identity.iter().flat_map(|i| [&i.chain, &i.key]);
         let mut sources = self.roots.iter().chain(identity);
@@ -145,7 +161,7 @@ struct Current {
     config: Arc<ClientConfig>,
     version: Version,
     material: Material,
-    roots: Roots,
+    roots: Arc<Roots>,
     /// The roots that were valid when the configuration was made.
     valid: Vec<bool>,
     /// The client certificate of the credential. It takes precedence over the configured one.
@@ -172,13 +188,19 @@ impl Tls {
                  change everything, including credentials"
             );
         }
+        let name = name(&settings, host)?;
         let material = settings.read()?;
-        let roots = Roots::of(&material.roots)?;
+        let roots = if settings.needs_store() {
+            Roots::of_system(|name| env::var_os(name), Peer::Server)?
+        } else {
+            Roots::of(&material.roots)?
+        };
+        let roots = Arc::new(roots);
         let valid = roots.valid(UnixTime::now());
         roots.warn(&valid);
-        let config = config(&settings, &material, &roots, &valid, None, protocols)?;
+        let config = config(&settings, &material, &roots, None, protocols)?;
         Ok(Self {
-            name: name(&settings, host)?,
+            name,
             settings: Arc::new(settings),
             protocols,
             state: Mutex::new(Current {
@@ -258,7 +280,12 @@ impl Tls {
         if material == state.material {
             return Ok(());
         }
-        let roots = Roots::of(&material.roots)?;
+        // The store is read once, as by Go.
+        let roots = if self.settings.needs_store() {
+            Arc::clone(&state.roots)
+        } else {
+            Arc::new(Roots::of(&material.roots)?)
+        };
         let old = (
             core::mem::replace(&mut state.material, material),
             core::mem::replace(&mut state.roots, roots),
@@ -282,7 +309,6 @@ impl Tls {
             &self.settings,
             &state.material,
             &state.roots,
-            &valid,
             presented.as_deref(),
             self.protocols,
         )?;
@@ -319,8 +345,7 @@ fn name(settings: &TlsSettings, host: &Host) -> Result<ServerName<'static>, Buil
 fn config(
     settings: &TlsSettings,
     material: &Material,
-    roots: &Roots,
-    valid: &[bool],
+    roots: &Arc<Roots>,
     presented: Option<&ClientCertificate>,
     protocols: Protocols,
 ) -> Result<ClientConfig, BuildError> {
@@ -332,7 +357,7 @@ fn config(
                     .to_owned(),
             ));
         }
-        None => made(settings.insecure, material, roots.store(valid), presented)?,
+        None => made(settings.insecure, material, roots, presented)?,
     };
     config.alpn_protocols = protocols.alpn();
     Ok(config)
@@ -341,20 +366,19 @@ fn config(
 fn made(
     insecure: bool,
     material: &Material,
-    roots: RootCertStore,
+    roots: &Arc<Roots>,
     presented: Option<&ClientCertificate>,
 ) -> Result<ClientConfig, BuildError> {
-    // The process-wide provider may be another one, or not installed.
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| BuildError(format!("TLS: {error}")))?;
+    let provider = provider();
+    let builder = begun(&provider)?.dangerous();
     let builder = if insecure {
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(insecure::Anyone(Arc::clone(&provider))))
+        builder.with_custom_certificate_verifier(Arc::new(insecure::Anyone(Arc::clone(&provider))))
     } else {
-        builder.with_root_certificates(roots)
+        builder.with_custom_certificate_verifier(Arc::new(Verifier {
+            roots: Arc::clone(roots),
+            peer: Peer::Server,
+            provider: Arc::clone(&provider),
+        }))
     };
     let identity = material.identity.as_ref();
     let identity = presented
@@ -377,6 +401,33 @@ fn made(
     }
     let resolver = Arc::new(SingleCertAndKey::from(certified));
     Ok(builder.with_client_cert_resolver(resolver))
+}
+
+/// Returns the configuration for connections to a proxy, which the operating system's store must trust. It blocks.
+pub(crate) fn for_proxy() -> Result<ClientConfig, BuildError> {
+    let provider = provider();
+    let verifier = Verifier {
+        roots: Arc::new(Roots::of_system(|name| env::var_os(name), Peer::Proxy)?),
+        peer: Peer::Proxy,
+        provider: Arc::clone(&provider),
+    };
+    Ok(begun(&provider)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth())
+}
+
+/// The process-wide provider may be another one, or not installed.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn begun(
+    provider: &Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, BuildError> {
+    ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| BuildError(format!("TLS: {error}")))
 }
 
 /// Parses certificates. Each of them may be invalid.

@@ -11,6 +11,7 @@ mod keys;
 mod kubeconfig;
 mod plain;
 mod settings;
+mod store;
 mod support;
 mod tls;
 mod tower;
