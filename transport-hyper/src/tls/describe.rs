@@ -5,6 +5,7 @@ use core::time::Duration;
 use rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 use rustls_pki_types::UnixTime;
 
+use crate::tls::algorithm::{self, FOR_SERVERS};
 use crate::tls::verify::Explained;
 
 /// Explains why a handshake failed, with advice.
@@ -74,14 +75,67 @@ fn describe_certificate(error: &CertificateError) -> String {
             },
         );
     }
-    if let CertificateError::Other(OtherError(error)) = error
-        && let Some(Explained(text)) = error.downcast_ref()
+    if let CertificateError::UnsupportedSignatureAlgorithmContext {
+        signature_algorithm_id: identifier,
+        ..
+    }
+    | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
+        public_key_algorithm_id: identifier,
+        ..
+    } = error
     {
-        return text.clone();
+        let signed = algorithm::object(identifier)
+            .map_or_else(|| "an unknown algorithm".to_owned(), algorithm::name);
+        return format!(
+            "the server's certificate is signed with {signed}, which is not supported; issue it again by a CA with \
+             {FOR_SERVERS}"
+        );
+    }
+    if let CertificateError::Other(OtherError(error)) = error {
+        return match error.downcast_ref() {
+            Some(Explained(text)) => text.clone(),
+            None => describe_limit(&error.to_string()),
+        };
     }
     format!(
         "the server's certificate cannot be used: {}",
         rustls::Error::InvalidCertificate(error.clone())
+    )
+}
+
+/// Describes an error of webpki, whose type rustls does not export, by its name.
+fn describe_limit(name: &str) -> String {
+    let known = [
+        (
+            "CaUsedAsEndEntity",
+            "the server's certificate is that of a CA (CA:TRUE), which is not supported; issue the server a certificate with \
+             CA:FALSE, signed by that CA",
+        ),
+        (
+            "EndEntityUsedAsCa",
+            "the server's certificate is signed by a certificate that is not that of a CA; issue the latter with CA:TRUE",
+        ),
+        (
+            "UnsupportedCriticalExtension",
+            "a certificate of the server has a critical extension that is not supported; issue it without the extension",
+        ),
+        (
+            "UnsupportedCertVersion",
+            "a certificate of the server is not of X.509 version 3; issue it with extensions such as subjectAltName",
+        ),
+        (
+            "PathLenConstraintViolated",
+            "the chain of the server's certificates is longer than one of its CAs allows (pathlen)",
+        ),
+        (
+            "NameConstraintViolation",
+            "a CA of the server's certificate may not sign for its names (nameConstraints)",
+        ),
+    ];
+    let found = known.iter().find(|(known, _)| *known == name);
+    found.map_or_else(
+        || format!("the server's certificate cannot be used: {name}"),
+        |(_, text)| (*text).to_owned(),
     )
 }
 
@@ -121,7 +175,8 @@ fn describe_alert(alert: AlertDescription) -> String {
         ),
         (
             AlertDescription::HandshakeFailure,
-            "has no TLS parameters in common with this client",
+            "has no TLS parameters in common with this client; is its certificate's key one of RSA, ECDSA on P-256 or P-384, or \
+             Ed25519?",
         ),
         (
             AlertDescription::NoApplicationProtocol,

@@ -9,6 +9,7 @@ mod http2;
 mod keys;
 #[cfg(feature = "kubeconfig")]
 mod kubeconfig;
+mod limits;
 mod plain;
 mod settings;
 mod store;
