@@ -158,7 +158,8 @@ fn what_cannot_be_understood_is_reported_without_secrets() {
 fn several_files_are_one() {
     let folder = folder();
     let first = write(&folder, "first", "current-context: there\n");
-    let second = write(&folder, "second", &one("", "token: abc"));
+    let second = one("insecure-skip-tls-verify: true", "token: abc");
+    let second = write(&folder, "second", &second);
     let third = "clusters:\n- name: other\n  cluster: {server: 'http://10.0.0.2:8080'}\n- name: c\n  cluster: {server: 'http://no'}\n";
     let third = write(&folder, "third", third);
     let paths = vec![first, folder.path().join("not there"), second, third];

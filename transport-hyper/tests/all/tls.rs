@@ -201,14 +201,6 @@ async fn another_ca_of_the_same_name_is_reported() {
 }
 
 #[tokio::test]
-async fn without_a_ca_only_public_ones_are_trusted() {
-    let (server, ca) = (Server::start().await, Ca::new());
-    let client = builder(&server);
-    let line = tls_failure(&server, ca.server(&here()), client).await;
-    assert!(line.contains("unknown CA"), "{line}");
-}
-
-#[tokio::test]
 async fn an_expired_certificate_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let client = trusting(&server, &ca);
