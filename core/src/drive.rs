@@ -329,7 +329,7 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
                     reflector.handle_end(
                         now,
                         id,
-                        End::Failed(TransportFailure::new(FailureKind::Other)),
+                        End::Failed(TransportFailure::new(FailureKind::Request)),
                     );
                     continue;
                 }

@@ -198,6 +198,11 @@ pub enum FailureKind {
     Tls,
     /// The server's name could not be resolved.
     Dns,
+    /// The request cannot be built or sent as it is: sending it again fails again.
+    ///
+    /// The cause is the caller: a target that is too long, or a text that a header cannot have. The informer reports it
+    /// as an error and retries as after a permanent refusal, with delays of up to 5 to 10 minutes.
+    Request,
     /// Any other error.
     Other,
 }
@@ -211,6 +216,7 @@ impl FailureKind {
             Self::TimedOut => "timed-out",
             Self::Tls => "tls",
             Self::Dns => "dns",
+            Self::Request => "request",
             Self::Other => "transport",
         }
     }
@@ -224,6 +230,9 @@ impl fmt::Display for FailureKind {
             Self::TimedOut => "timed out",
             Self::Tls => "TLS handshake failed",
             Self::Dns => "the server's name could not be resolved",
+            Self::Request => {
+                "the request cannot be sent as it is: shorten or correct its selectors"
+            }
             Self::Other => "the transport failed",
         })
     }

@@ -48,7 +48,11 @@ fn is_permanent(problem: &Problem<'_>) -> bool {
     match problem {
         Problem::Transport(kind) => matches!(
             kind,
-            FailureKind::Refused | FailureKind::Dns | FailureKind::Tls | FailureKind::Other
+            FailureKind::Refused
+                | FailureKind::Dns
+                | FailureKind::Tls
+                | FailureKind::Request
+                | FailureKind::Other
         ),
         Problem::Answer { class, status, .. } => {
             matches!(

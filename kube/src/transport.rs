@@ -39,7 +39,7 @@ struct KubeTransport(Client);
 #[async_trait]
 impl DynTransport for KubeTransport {
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
-        let request = request(&get).map_err(|error| lost("cannot send a request", &error))?;
+        let request = request(&get).map_err(|error| unsendable(&get, &error))?;
         let response = self.0.send(request).await;
         let (parts, body) = response
             .map_err(|error| lost("no response from the server", &error))?
@@ -106,6 +106,26 @@ impl DynBody for KubeBody {
         }
     }
 }
+
+/// Describes a request that cannot be built. Sending it again fails again.
+fn unsendable(get: &Get<'_>, error: &http::Error) -> Lost {
+    let length = get.target.len();
+    let why = if length > MOST_TARGET {
+        format!(
+            "its path and query have {length} bytes, and at most {MOST_TARGET} are possible: select by fewer values, or \
+             select in the program"
+        )
+    } else {
+        error.to_string()
+    };
+    Lost::new(
+        FailureKind::Request,
+        format!("cannot send a request: {why}"),
+    )
+}
+
+/// The longest path and query of `http::Uri`.
+const MOST_TARGET: usize = 65_534;
 
 /// Describes an error of the client with its causes, and classifies it by the system's error among them.
 fn lost(what: &str, error: &(dyn Error + 'static)) -> Lost {

@@ -339,9 +339,10 @@ fn a_request_that_cannot_be_made_is_an_error_and_nothing_is_sent() {
     fn problem<const B: usize>(credentials: impl Credentials) -> HttpProblem {
         let link = Scripted::new(9, &[]);
         let connection: Connection<_, _, B> = Connection::new(link, "server", credentials);
-        ask(&mut connection.transport().unwrap())
-            .unwrap_err()
-            .problem()
+        let error = ask(&mut connection.transport().unwrap()).unwrap_err();
+        let is_of_caller = error.problem() != HttpProblem::NoToken;
+        assert_eq!(error.kind() == FailureKind::Request, is_of_caller);
+        error.problem()
     }
     let long = "x".repeat(200);
     assert_eq!(problem::<64>(Anonymous), HttpProblem::RequestTooLong);

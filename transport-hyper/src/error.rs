@@ -108,9 +108,10 @@ impl HyperError {
         )
     }
 
-    pub(crate) fn request(server: &Address, why: &str) -> Self {
+    /// A request that cannot be built. The cause is its caller.
+    pub(crate) fn request(server: &impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::new(
-            FailureKind::Other,
+            FailureKind::Request,
             format!("cannot send a request to {server}: {why}"),
         )
     }

@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use crate::body::{BodySource, HyperBody, Origin};
 use crate::error::HyperError;
-use crate::transport::head;
+use crate::transport::{check_length, head};
 
 /// Sends requests through a [`tower::Service`](tower_service::Service). The service finds the server and authenticates.
 ///
@@ -132,9 +132,11 @@ where
 }
 
 fn request<B>(get: &Get<'_>, body: B) -> Result<Request<B>, HyperError> {
+    let refused = |why: &dyn fmt::Display| HyperError::request(&"the service", why);
+    check_length(get.target).map_err(|why| refused(&why))?;
     Request::get(get.target)
         .header(ACCEPT, get.accept)
         .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"))
         .body(body)
-        .map_err(|error| HyperError::service(&error))
+        .map_err(|error| refused(&error))
 }

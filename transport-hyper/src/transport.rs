@@ -305,6 +305,7 @@ impl Settings {
             ));
         }
         let target = format!("{}{}", self.address.prefix(), get.target);
+        check_length(&target).map_err(|why| HyperError::request(&self.address, why))?;
         let target = target.parse().map_err(|_| {
             HyperError::request(
                 &self.address,
@@ -319,6 +320,21 @@ impl Settings {
         })
     }
 }
+
+/// Checks that `http` can hold the path and query of a request.
+pub(crate) fn check_length(target: &str) -> Result<(), String> {
+    let length = target.len();
+    if length <= MOST_TARGET {
+        return Ok(());
+    }
+    Err(format!(
+        "its path and query have {length} bytes, and at most {MOST_TARGET} are possible: select by fewer values, or \
+         select in the program, as with a handler's `filter`"
+    ))
+}
+
+/// The longest path and query of `http::Uri`.
+const MOST_TARGET: usize = 65_534;
 
 impl fmt::Debug for HyperTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

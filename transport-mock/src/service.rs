@@ -248,6 +248,7 @@ fn of_system(kind: FailureKind) -> io::Error {
         FailureKind::Refused => io::ErrorKind::ConnectionRefused,
         FailureKind::Reset => io::ErrorKind::ConnectionReset,
         FailureKind::TimedOut => io::ErrorKind::TimedOut,
+        FailureKind::Request => io::ErrorKind::InvalidInput,
         FailureKind::Tls | FailureKind::Dns | FailureKind::Other | _ => io::ErrorKind::Other,
     })
 }

@@ -21,9 +21,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let again = match failure.kind {
             FailureKind::Reset => true,
             FailureKind::TimedOut => call.verb.is_watch(),
-            FailureKind::Refused | FailureKind::Tls | FailureKind::Dns | FailureKind::Other => {
-                false
-            }
+            FailureKind::Refused
+            | FailureKind::Tls
+            | FailureKind::Dns
+            | FailureKind::Request
+            | FailureKind::Other => false,
         };
         if again && call.retries < MAX_RETRIES {
             // If the server closed a reused connection, that says nothing about the server's health.
@@ -32,6 +34,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             return;
         }
         let problem = StoredProblem::Transport(failure.kind);
+        // The next run has the same resource and selectors, so the reaction is that to a server that rejects them.
+        if failure.kind == FailureKind::Request {
+            self.fail_run(now, phase_of(&call), problem, Some(ErrorClass::Invalid));
+            return;
+        }
         match call.verb {
             // The cache was restored, so the watch is retried for as long as it takes.
             Purpose::Watch if self.resuming => self.open_later(now, call, problem),

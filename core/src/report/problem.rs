@@ -240,6 +240,7 @@ impl Problem<'_> {
         match self {
             Self::Answer { class, .. } if class.is_permanent() => Level::Error,
             Self::RequestTooLong
+            | Self::Transport(FailureKind::Request)
             | Self::IndexPanicked { .. }
             | Self::HandlerPanicked { .. }
             | Self::HookPanicked { .. }

@@ -377,9 +377,8 @@ impl TransportError for SerialError {
                 FailureKind::Reset
             }
             SerialProblem::Failed(kind) => kind,
-            SerialProblem::Unexpected | SerialProblem::RequestTooLong | SerialProblem::InUse => {
-                FailureKind::Other
-            }
+            SerialProblem::RequestTooLong => FailureKind::Request,
+            SerialProblem::Unexpected | SerialProblem::InUse => FailureKind::Other,
         }
     }
 }

@@ -126,12 +126,13 @@ pub fn parse_head(payload: &[u8]) -> Option<Head> {
     Some(head)
 }
 
-const FAILURES: [(FailureKind, u8); 5] = [
+const FAILURES: [(FailureKind, u8); 6] = [
     (FailureKind::Refused, b'r'),
     (FailureKind::Reset, b'c'),
     (FailureKind::TimedOut, b't'),
     (FailureKind::Tls, b's'),
     (FailureKind::Dns, b'd'),
+    (FailureKind::Request, b'q'),
 ];
 
 /// Returns the data of a `Failed`.

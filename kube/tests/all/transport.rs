@@ -117,6 +117,24 @@ async fn failures_keep_their_class_and_their_cause() {
     }
 }
 
+/// The request was never sent, so the network cannot be the cause.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_long_is_an_error_of_its_caller() {
+    let mock = server();
+    let transport = informer_kube::transport(client(&mock));
+    let values = "a".repeat(70_000);
+    let selector = format!("app={values}");
+    let pods = Resource::parse("pods").unwrap().labels(&selector);
+    let pods = Informer::<DynamicObject>::builder_for(&transport, pods).spawn();
+    let error = pods
+        .synced_within(Duration::from_secs(60))
+        .await
+        .unwrap_err();
+    let shown = error.to_string();
+    assert!(shown.contains("at most 65534 are possible"), "{shown}");
+    assert_eq!(pods.health().last_error.unwrap().class, "request");
+}
+
 /// The server's `Retry-After` is a header, which the transport passes on.
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_server_is_asked_again_after_the_time_it_names() {

@@ -90,10 +90,10 @@ impl TransportError for HttpError {
             | HttpProblem::BadHeader
             | HttpProblem::UnknownCoding
             | HttpProblem::BadChunk
-            | HttpProblem::RequestTooLong
+            // The program may get a token later.
             | HttpProblem::NoToken
-            | HttpProblem::BadToken
             | HttpProblem::InUse => FailureKind::Other,
+            HttpProblem::RequestTooLong | HttpProblem::BadToken => FailureKind::Request,
         }
     }
 
@@ -119,7 +119,7 @@ impl fmt::Display for HttpError {
             HttpProblem::UnknownCoding => "the content coding of the body is not supported",
             HttpProblem::BadChunk => "the chunks of the body are malformed",
             HttpProblem::RequestTooLong => {
-                "the request is longer than the buffer of the connection"
+                "the request is longer than the buffer of the connection: shorten the selectors or enlarge the buffer"
             }
             HttpProblem::NoToken => "there is no token",
             HttpProblem::BadToken => "the token contains an invalid byte",

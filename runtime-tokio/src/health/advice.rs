@@ -41,6 +41,11 @@ pub(crate) fn advice(
              whether the API server runs."
             .to_owned(),
         "dns" => "The server's name cannot be resolved: check its spelling and DNS.".to_owned(),
+        "request" => {
+            "The request cannot be sent as it is, and the message says why: shorten or correct the selectors. A program can also \
+             select on its own side, with `Handlers::filter` or `Controller::only`."
+                .to_owned()
+        }
         "timed-out" | "silent" | "connection-reset" | "truncated" | "transport" => {
             "The network, a proxy, a load balancer or a firewall fails. The request is retried, and no data \
              is lost."

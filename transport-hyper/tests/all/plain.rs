@@ -283,28 +283,6 @@ async fn what_does_not_speak_http_is_reported() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_written_is_reported() {
-    let mut transport = HyperTransport::builder("http://127.0.0.1:1")
-        .build()
-        .unwrap();
-    for get in [
-        Get::new("no slash"),
-        Get::new("/a b"),
-        Get::new(""),
-        Get::new("/x").accept("a\nb"),
-    ] {
-        let error = transport.send(get).await.unwrap_err();
-        assert_eq!(error.kind(), FailureKind::Other);
-        assert!(
-            error
-                .to_string()
-                .starts_with("cannot send a request to 127.0.0.1:1: "),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test]
 async fn the_futures_can_move_between_threads() {
     let (server, mut transport) = started().await;
     is_send(&transport);
@@ -316,4 +294,38 @@ async fn the_futures_can_move_between_threads() {
     let chunk = body.chunk();
     is_send(&chunk);
     assert_eq!(chunk.await.unwrap(), Some(&b"body"[..]));
+}
+
+/// Sending such a request again fails again, so it must not count as a failure of the network.
+#[tokio::test]
+async fn a_request_that_cannot_be_built_is_an_error_of_its_caller() {
+    let mut transport = HyperTransport::builder("http://127.0.0.1:1/k8s")
+        .build()
+        .unwrap();
+    let path = "/api/v1/pods?labelSelector=";
+    let long = |length: usize| format!("{path}{}", "a".repeat(length - path.len()));
+    for (get, why) in [
+        (
+            Get::new(&long(65_531)),
+            "its path and query have 65535 bytes, and at most 65534 are possible: select by fewer values",
+        ),
+        (
+            Get::new("/a b"),
+            "its path has characters that are not allowed",
+        ),
+        (Get::new("pods"), "its path does not start with a slash"),
+        (Get::new(""), "its path does not start with a slash"),
+        (
+            Get::new("/x").accept("a\nb"),
+            "the Accept header has characters that are not allowed",
+        ),
+    ] {
+        let error = transport.send(get).await.map(drop).unwrap_err();
+        failed_as(&error, FailureKind::Request, false);
+        let shown = error.to_string();
+        let expected = format!("cannot send a request to 127.0.0.1:1: {why}");
+        assert!(shown.starts_with(&expected), "{shown}");
+    }
+    let sent = transport.send(Get::new(&long(65_530))).await;
+    failed_as(&sent.map(drop).unwrap_err(), FailureKind::Refused, false);
 }

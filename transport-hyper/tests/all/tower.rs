@@ -55,6 +55,29 @@ async fn a_service_that_fails_is_reported_by_class() {
 }
 
 #[tokio::test]
+async fn a_request_that_cannot_be_built_is_no_failure_of_the_service() {
+    let service = service_fn(|_: Request<Empty<Bytes>>| async move {
+        Ok::<_, io::Error>(Response::new(Full::<Bytes>::default()))
+    });
+    let mut transport = TowerTransport::new(service);
+    let long = format!("/x?labelSelector={}", "a".repeat(70_000));
+    for (target, why) in [
+        (long.as_str(), "its path and query have 70017 bytes"),
+        ("/a b", "invalid uri character"),
+    ] {
+        let error = transport
+            .send(Get::new(target))
+            .await
+            .map(drop)
+            .unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Request);
+        let shown = error.to_string();
+        let expected = format!("cannot send a request to the service: {why}");
+        assert!(shown.starts_with(&expected), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_breaks_is_reported() {
     let service = service_fn(|_: Request<Empty<Bytes>>| async move {
         let pieces = [

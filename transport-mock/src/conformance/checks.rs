@@ -463,9 +463,12 @@ async fn event<B: Body>(body: &mut B) -> Result<Value, String> {
 fn not_blamed(kind: FailureKind) -> Outcome {
     match kind {
         FailureKind::Reset | FailureKind::Other => Ok(()),
-        FailureKind::Refused | FailureKind::TimedOut | FailureKind::Tls | FailureKind::Dns | _ => {
-            Err(format!("a cut was reported as {kind:?}"))
-        }
+        FailureKind::Refused
+        | FailureKind::TimedOut
+        | FailureKind::Tls
+        | FailureKind::Dns
+        | FailureKind::Request
+        | _ => Err(format!("a cut was reported as {kind:?}")),
     }
 }
 

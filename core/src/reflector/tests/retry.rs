@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::harness::*;
-use crate::reflector::Initial;
+use crate::reflector::{Initial, ReflectorConfig};
 use crate::report::{Level, Phase};
 use crate::transport::{End, FailureKind, Head, TransportFailure};
 
@@ -143,6 +143,7 @@ fn t03_what_was_never_sent_is_not_repeated_below() {
         FailureKind::Refused,
         FailureKind::Tls,
         FailureKind::Dns,
+        FailureKind::Request,
         FailureKind::Other,
         // A list that times out is not retried either: client-go does that only for watches.
         FailureKind::TimedOut,
@@ -154,6 +155,46 @@ fn t03_what_was_never_sent_is_not_repeated_below() {
         w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
     }
 }
+
+/// A request that cannot be built is the same in each run. It is an error of the caller, and the delays are those of a
+/// permanent refusal.
+#[test]
+fn a_request_that_cannot_be_built_is_retried_as_a_permanent_refusal() {
+    let delays = [
+        800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800,
+    ];
+    for (world, begin, phase) in [
+        (World::list as fn() -> World, LIST, Phase::List),
+        (World::stream, "STREAM", Phase::Stream),
+    ] {
+        let mut w = world();
+        w.expect(begin);
+        for base in delays.into_iter().chain([300_000; 2]) {
+            w.fail(FailureKind::Request);
+            let report = w.report();
+            assert_eq!(
+                (report.class, report.level, report.phase),
+                ("request", Level::Error, phase)
+            );
+            w.expect_after(ms(base), begin);
+        }
+    }
+    // A restored cache is no reason to watch with a target that cannot be sent.
+    let mut w = World::resuming(ReflectorConfig::list());
+    w.fail(FailureKind::Request);
+    assert_eq!(w.report().level, Level::Error);
+    w.expect_after(ms(800), "LIST resourceVersion=10");
+    w.fail(FailureKind::Request);
+    w.expect_after(ms(1600), "LIST resourceVersion=10");
+
+    let mut w = World::client_go(Initial::List);
+    w.expect(LIST);
+    w.fail(FailureKind::Request);
+    w.reports(&["request"]);
+    w.expect_after(ms(800), LIST);
+}
+
+const LIST: &str = "LIST limit=500 resourceVersion=0";
 
 /// A Retry-After of a year from a proxy is capped.
 #[test]

@@ -437,7 +437,12 @@ fn a_watch_that_is_cut_before_its_answer_is_asked_again() {
 /// TLS, DNS and the like on opening: reported, and a list.
 #[test]
 fn a_watch_that_could_not_be_sent_leads_to_a_list() {
-    for kind in [FailureKind::Tls, FailureKind::Dns, FailureKind::Other] {
+    for kind in [
+        FailureKind::Tls,
+        FailureKind::Dns,
+        FailureKind::Request,
+        FailureKind::Other,
+    ] {
         for mut w in both() {
             w.fail(kind);
             w.reports(&[kind.as_str()]);

@@ -165,10 +165,9 @@ async fn a_request_that_is_too_long_is_refused_at_once() {
                 Bench::<128>::start(server().transport(), 64, 1, Duration::from_secs(60));
             let target = format!("/api/v1/pods?continue={}", "x".repeat(2048));
             let sent = bench.device.send(Get::new(&target)).await;
-            assert_eq!(
-                sent.map(|_| ()).unwrap_err().problem(),
-                SerialProblem::RequestTooLong
-            );
+            let error = sent.map(drop).unwrap_err();
+            assert_eq!(error.problem(), SerialProblem::RequestTooLong);
+            assert_eq!(error.kind(), FailureKind::Request);
         })
         .await;
 }
