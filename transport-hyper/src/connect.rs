@@ -64,6 +64,10 @@ impl Protocols {
 /// The ALPN name of HTTP/2.
 const H2: &[u8] = b"h2";
 
+/// The most bytes of the head of a response, in HTTP/1.1 and HTTP/2. An API server sends a few hundred, and a proxy may add
+/// cookies and policies.
+pub(crate) const MOST_HEAD: u32 = 256 << 10;
+
 impl Connector {
     /// Returns whether a new connection may turn out to use HTTP/2.
     pub(crate) fn may_speak_http2(&self) -> bool {

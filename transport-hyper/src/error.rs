@@ -7,12 +7,14 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::io;
 
+use h2::Reason;
 use informer_core::{
     report::OneLine,
     transport::{FailureKind, TransportError},
 };
 
 use crate::address::{Address, Host};
+use crate::connect::MOST_HEAD;
 use crate::credentials::CredentialError;
 use crate::gzip::GzipError;
 use crate::tls;
@@ -122,7 +124,8 @@ impl HyperError {
         error: &(dyn Error + 'static),
         connection_was_used: bool,
     ) -> Self {
-        let message = format!("no response from {server}: {}", chain(error));
+        let why = too_large(error).unwrap_or_else(|| chain(error));
+        let message = format!("no response from {server}: {why}");
         Self {
             connection_was_used,
             ..Self::new(classify(error), message)
@@ -285,6 +288,28 @@ fn classify_io(kind: io::ErrorKind) -> Option<FailureKind> {
         io::ErrorKind::TimedOut => Some(FailureKind::TimedOut),
         _ => None,
     }
+}
+
+/// Describes the failure of a response whose head is over the limit. h2 has one error for such heads and invalid ones.
+fn too_large(error: &(dyn Error + 'static)) -> Option<String> {
+    let how = causes(error).find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<hyper::Error>() {
+            // hyper has a method for it only in its server.
+            let is_too_large = error.is_parse() && error.to_string() == "message head is too large";
+            return is_too_large.then_some("or has more than 100 headers");
+        }
+        let error = cause.downcast_ref::<h2::Error>()?;
+        let is_of_head = match error.reason()? {
+            Reason::PROTOCOL_ERROR => error.is_reset(),
+            Reason::ENHANCE_YOUR_CALM | Reason::COMPRESSION_ERROR => error.is_go_away(),
+            _ => false,
+        };
+        (error.is_library() && is_of_head).then_some("or is not valid")
+    })?;
+    Some(format!(
+        "the head of the response is larger than {} KiB, {how}",
+        MOST_HEAD >> 10
+    ))
 }
 
 /// Joins an error and its causes in one line.

@@ -7,14 +7,16 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use std::io::{self, IoSlice};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 /// A connection to the server: in plain text or over TLS, direct or through a proxy.
 pub(crate) struct Stream {
-    io: Box<dyn Io>,
+    io: Take<Box<dyn Io>>,
+    /// The most bytes per read.
+    most: u64,
     alpn: Option<Vec<u8>>,
     heard: Heard,
 }
@@ -51,10 +53,23 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 impl Stream {
     pub(crate) fn plain(io: impl Io + 'static) -> Self {
+        Self::new(Box::new(io), None)
+    }
+
+    fn new(io: Box<dyn Io>, alpn: Option<Vec<u8>>) -> Self {
         Self {
-            io: Box::new(io),
-            alpn: None,
+            io: io.take(0),
+            most: u64::MAX,
+            alpn,
             heard: Heard::now(),
+        }
+    }
+
+    /// Limits the bytes per read, whatever the room of the reader's buffer.
+    pub(crate) fn limit_reads(self, most: usize) -> Self {
+        Self {
+            most: most as u64,
+            ..self
         }
     }
 
@@ -78,11 +93,7 @@ impl From<TcpStream> for Stream {
 impl From<TlsStream<Self>> for Stream {
     fn from(tls: TlsStream<Self>) -> Self {
         let alpn = tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
-        Self {
-            io: Box::new(tls),
-            alpn,
-            heard: Heard::now(),
-        }
+        Self::new(Box::new(tls), alpn)
     }
 }
 
@@ -92,6 +103,9 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let most = self.most;
+        // The limit of `Take` is for the whole stream, so each read begins with a new one.
+        self.io.set_limit(most);
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         if buf.filled().len() > before {
@@ -107,15 +121,15 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        Pin::new(self.io.get_mut()).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        Pin::new(self.io.get_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        Pin::new(self.io.get_mut()).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -123,10 +137,10 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        Pin::new(self.io.get_mut()).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        self.io.get_ref().is_write_vectored()
     }
 }

@@ -22,6 +22,7 @@ use http::{HeaderMap, Request, StatusCode};
 use tokio::time::Instant;
 
 use crate::address::Address;
+use crate::connect::MOST_HEAD;
 use crate::error::HyperError;
 use crate::http2::driver::{Driver, Io, Ticket};
 use crate::http2::health::Health;
@@ -64,7 +65,7 @@ impl Http2 {
             .enable_push(false)
             .initial_window_size(settings.window)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(MOST_HEADERS)
+            .max_header_list_size(MOST_HEAD)
             .handshake(stream)
             .await
             .map_err(|error| HyperError::beginning(server, &error))?;
@@ -289,9 +290,6 @@ const NOT_SAID: usize = usize::MAX - 1;
 /// The largest possible window: unread data of one stream must never hold back another. The windows of the streams
 /// bound the memory.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-
-/// The headers of an API server's response have a few hundred bytes.
-const MOST_HEADERS: u32 = 64 * 1024;
 
 #[cfg(test)]
 mod tests;

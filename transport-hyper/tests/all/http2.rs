@@ -369,3 +369,28 @@ async fn the_futures_can_move_between_threads() {
     let (answer, ()) = tokio::join!(sending, async { server.asked().await.answer_with("x") });
     assert_eq!(read(is_send(answer)).await.unwrap(), "x");
 }
+
+/// The limit of heads is that of HTTP/1.1. Beyond it, the other streams of the connection continue.
+#[tokio::test]
+async fn a_large_head_is_read_up_to_the_limit() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = server.transport();
+    let mut ask = async |length: usize| {
+        let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
+            let mut asked = server.asked.recv().await.unwrap();
+            let head = http::Response::builder().header("x-large", "a".repeat(length));
+            let sent = asked.respond.send_response(head.body(()).unwrap(), false);
+            sent.unwrap().send_data("[]".into(), true).unwrap();
+        });
+        read(answer).await
+    };
+    for length in [60_000, 260_000] {
+        assert_eq!(ask(length).await.unwrap(), "[]", "{length}");
+    }
+    let error = ask(300_000).await.unwrap_err();
+    let shown = error.to_string();
+    let why = ": the head of the response is larger than 256 KiB, or is not valid";
+    assert!(shown.ends_with(why), "{shown}");
+    assert_eq!(error.kind(), FailureKind::Other);
+    assert_eq!(ask(10).await.unwrap(), "[]");
+}

@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
-use crate::support::{Server, answered, failed_as, is_reused, read, settle, started, whole};
+use crate::support::{Server, answered, failed_as, first, is_reused, read, settle, started, whole};
 use informer_core::{
     Body, Transport,
     transport::{FailureKind, Get, TransportError},
 };
 use informer_hyper::HyperTransport;
+use tokio::io::AsyncWriteExt as _;
 
 fn is_send<T: Send>(_: &T) {}
 
@@ -328,4 +329,50 @@ async fn a_request_that_cannot_be_built_is_an_error_of_its_caller() {
     }
     let sent = transport.send(Get::new(&long(65_530))).await;
     failed_as(&sent.map(drop).unwrap_err(), FailureKind::Refused, false);
+}
+
+/// The limit of heads does not depend on what else the process has open.
+#[tokio::test]
+async fn a_large_head_is_read_however_many_connections_are_open() {
+    const WATCH: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const LIMIT: usize = 256 << 10;
+    let head = |length: usize| {
+        let (begin, end) = (
+            "HTTP/1.1 200 OK\r\nX-Large: ",
+            "\r\nContent-Length: 2\r\n\r\n",
+        );
+        format!(
+            "{begin}{}{end}",
+            "a".repeat(length - begin.len() - end.len())
+        )
+    };
+    let server = Server::start().await;
+    let mut watches = Vec::new();
+    for _ in 0..70 {
+        watches.push(server.answer(WATCH).await);
+    }
+    for length in [20_000, 60_000, LIMIT] {
+        let (answer, _peer) = answered(
+            &mut server.transport(),
+            &server,
+            format!("{}[]", head(length)),
+        )
+        .await;
+        assert_eq!(read(answer).await.unwrap(), "[]", "{length}");
+    }
+    let (answer, _peer) = first(&mut server.transport(), &server, |mut peer| async {
+        peer.request().await;
+        // The client may close the connection before it has all of it.
+        let _ = peer.0.write_all(head(LIMIT + 100).as_bytes()).await;
+        peer
+    })
+    .await;
+    let error = answer.map(drop).unwrap_err();
+    failed_as(&error, FailureKind::Other, false);
+    let shown = error.to_string();
+    let why = ": the head of the response is larger than 256 KiB, or has more than 100 headers";
+    assert!(
+        shown.starts_with("no response from ") && shown.ends_with(why),
+        "{shown}"
+    );
 }
