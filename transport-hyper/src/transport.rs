@@ -107,7 +107,7 @@ impl Transport for HyperTransport {
         let settings = Arc::clone(&self.settings);
         let mut request = settings.request(&get)?;
         let mut attempts = Attempts::default();
-        let mut credential = match self.acquired.take() {
+        let credential = match self.acquired.take() {
             Some(acquired) => acquired?,
             None => settings.credential(None).await?,
         };
@@ -121,10 +121,14 @@ impl Transport for HyperTransport {
             && renewed != *refused
         {
             drop(answer);
-            credential = Some(renewed);
             answer = self
-                .ask(&mut request, credential.as_ref(), &mut attempts)
+                .ask(&mut request, Some(&renewed), &mut attempts)
                 .await?;
+            if answer.status == StatusCode::UNAUTHORIZED
+                && let Some(login) = &settings.login
+            {
+                login.note_refused(&renewed);
+            }
         }
         let head = head(answer.status, &answer.headers);
         let body = HyperBody::new(

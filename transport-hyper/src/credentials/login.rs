@@ -26,6 +26,36 @@ pub(crate) struct Login {
 struct Acquired {
     running: Option<Acquisition>,
     failed: Option<Failed>,
+    /// The last credential that the source returned.
+    current: Option<Credential>,
+    renewal: Option<Renewal>,
+}
+
+/// The last acquisition that was to replace a refused credential.
+///
+/// If the server refuses its result too, the next one waits, since each may start a program or ask another server. A
+/// credential that is not refused during this pause counts as accepted.
+#[derive(Clone, Copy)]
+struct Renewal {
+    ended: Instant,
+    pause: Duration,
+    /// Whether its result was refused during the pause.
+    was_refused: bool,
+}
+
+impl Renewal {
+    fn is_over(&self) -> bool {
+        self.ended.elapsed() >= self.pause
+    }
+
+    /// The pause after the next renewal.
+    fn next_pause(&self) -> Duration {
+        if self.was_refused {
+            (self.pause * 2).min(LONGEST_PAUSE)
+        } else {
+            FIRST_PAUSE
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -54,13 +84,17 @@ impl Login {
         }
     }
 
-    /// Returns the credential for a request. If `refused` is set, it is another one, provided that the source has one.
+    /// Returns the credential for a request. If `refused` is set, it is another one, provided that the source has one and
+    /// that it is time to ask for it.
     pub(crate) async fn credential(
         &self,
         refused: Option<&Credential>,
     ) -> Result<Credential, CredentialError> {
         loop {
-            let acquisition = self.join(refused)?;
+            let acquisition = match self.join(refused)? {
+                Joined::Acquisition(acquisition) => acquisition,
+                Joined::Known(credential) => return Ok(credential),
+            };
             let given = acquisition.given.await;
             // An acquisition that began before the server refused the credential may return the same one.
             if refused.is_some()
@@ -73,11 +107,21 @@ impl Login {
         }
     }
 
+    /// Notes that the server has refused a credential that replaced a refused one.
+    pub(crate) fn note_refused(&self, credential: &Credential) {
+        let mut state = lock(&self.state);
+        if state.current.as_ref() == Some(credential)
+            && let Some(renewal) = &mut state.renewal
+        {
+            renewal.was_refused |= !renewal.is_over();
+        }
+    }
+
     /// Joins the running acquisition or begins one. No user code runs here.
-    fn join(&self, refused: Option<&Credential>) -> Result<Acquisition, CredentialError> {
+    fn join(&self, refused: Option<&Credential>) -> Result<Joined, CredentialError> {
         let mut state = lock(&self.state);
         if let Some(running) = &state.running {
-            return Ok(running.clone());
+            return Ok(Joined::Acquisition(running.clone()));
         }
         if let Some(failed) = &state.failed
             && (refused.is_some() || !failed.is_renewal)
@@ -85,15 +129,30 @@ impl Login {
         {
             return Err(failed.error.clone());
         }
+        let mut pause = FIRST_PAUSE;
+        if let Some(refused) = refused {
+            if let Some(current) = state.current.as_ref().filter(|current| *current != refused) {
+                // Another request has replaced it.
+                return Ok(Joined::Known(current.clone()));
+            }
+            if let Some(renewal) = &mut state.renewal {
+                if !renewal.is_over() {
+                    renewal.was_refused = true;
+                    return Ok(Joined::Known(refused.clone()));
+                }
+                pause = renewal.next_pause();
+            }
+        }
         let begun = Acquisition {
-            given: self.begin(refused.cloned()).shared(),
+            given: self.begin(refused.cloned(), pause).shared(),
             refused: refused.cloned(),
         };
         state.running = Some(begun.clone());
-        Ok(begun)
+        Ok(Joined::Acquisition(begun))
     }
 
-    fn begin(&self, refused: Option<Credential>) -> Given {
+    /// Begins an acquisition. `pause` is the time from the end of a renewal to the next one.
+    fn begin(&self, refused: Option<Credential>, pause: Duration) -> Given {
         let (source, limit) = (Arc::clone(&self.source), self.limit);
         // Only the state owns the acquisition, so it must not be owned by it.
         let state = Arc::downgrade(&self.state);
@@ -113,6 +172,16 @@ impl Login {
             if let Some(state) = state.upgrade() {
                 let mut state = lock(&state);
                 state.running = None;
+                if let Some(refused) = &refused {
+                    state.renewal = Some(Renewal {
+                        ended: Instant::now(),
+                        pause,
+                        was_refused: given.as_ref().is_ok_and(|given| given == refused),
+                    });
+                }
+                if let Ok(credential) = &given {
+                    state.current = Some(credential.clone());
+                }
                 state.failed = given.as_ref().err().map(|error| Failed {
                     error: error.clone(),
                     at: Instant::now(),
@@ -124,12 +193,22 @@ impl Login {
     }
 }
 
+/// What a request waits for, or has.
+enum Joined {
+    Acquisition(Acquisition),
+    Known(Credential),
+}
+
 fn lock(state: &Mutex<Acquired>) -> MutexGuard<'_, Acquired> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long a failure is returned to further requests. It is longer than the first delays of an informer's backoff.
 const FAILED_FOR: Duration = Duration::from_secs(10);
+
+/// How long a renewed credential that is refused is not renewed again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]
 mod tests {
@@ -241,6 +320,106 @@ mod tests {
         assert!(login.credential(Some(&refused)).await.is_err());
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         assert_eq!(login.credential(None).await, Ok(token("2")));
+    }
+
+    /// Keeps its token until it is refused, like an exec plugin. Some return the same one again.
+    struct Plugin {
+        runs: Arc<Mutex<Vec<Duration>>>,
+        began: Instant,
+        renews: bool,
+        kept: Mutex<Option<Credential>>,
+    }
+
+    impl CredentialSource for Plugin {
+        fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+            Box::pin(async move {
+                let mut kept = self.kept.lock().unwrap();
+                if kept.is_none() || kept.as_ref() == refused {
+                    let mut runs = self.runs.lock().unwrap();
+                    runs.push(self.began.elapsed());
+                    let number = if self.renews { runs.len() } else { 0 };
+                    *kept = Some(token(&number.to_string()));
+                }
+                Ok(kept.clone().unwrap())
+            })
+        }
+    }
+
+    /// Sends a request as the transport does, to a server that refuses some credentials.
+    async fn send(login: &Login, refuses: impl Fn(&Credential) -> bool) -> bool {
+        let first = login.credential(None).await.unwrap();
+        if !refuses(&first) {
+            return true;
+        }
+        let renewed = login.credential(Some(&first)).await.unwrap();
+        if renewed == first {
+            return false;
+        }
+        if refuses(&renewed) {
+            login.note_refused(&renewed);
+            return false;
+        }
+        true
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_credential_that_stays_refused_is_renewed_ever_less_often() {
+        for renews in [true, false] {
+            let runs = Arc::<Mutex<Vec<_>>>::default();
+            let source = Plugin {
+                runs: Arc::clone(&runs),
+                began: Instant::now(),
+                renews,
+                kept: Mutex::default(),
+            };
+            let login = Arc::new(Login::new(Arc::new(source), None));
+            let tasks: Vec<_> = (0..20)
+                .map(|_| {
+                    let login = Arc::clone(&login);
+                    tokio::spawn(async move {
+                        for _ in 0..1_000 {
+                            assert!(!send(&login, |_| true).await);
+                            tokio::time::sleep(Duration::from_secs(1)).await;
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            let runs: Vec<_> = runs.lock().unwrap().iter().map(Duration::as_secs).collect();
+            // The first one, its renewal, and the pauses.
+            assert_eq!(runs, [0, 0, 10, 30, 70, 150, 310, 610, 910], "{renews}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_credential_that_was_accepted_is_renewed_at_once() {
+        let runs = Arc::<Mutex<Vec<_>>>::default();
+        let source = Plugin {
+            runs: Arc::clone(&runs),
+            began: Instant::now(),
+            renews: true,
+            kept: Mutex::default(),
+        };
+        let login = Login::new(Arc::new(source), None);
+        // Each token is valid until the next one was printed, a minute later.
+        for number in 1..10 {
+            let expired = token(&number.to_string());
+            assert!(send(&login, |token| *token == expired).await);
+            assert_eq!(runs.lock().unwrap().len(), number + 1);
+            tokio::time::advance(Duration::from_secs(60)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_refusal_of_a_replaced_credential_renews_nothing() {
+        let (login, calls) = login(0, 300, |_| None);
+        let old = login.credential(None).await.unwrap();
+        assert_eq!(login.credential(Some(&old)).await, Ok(token("2")));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(login.credential(Some(&old)).await, Ok(token("2")));
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test(start_paused = true)]

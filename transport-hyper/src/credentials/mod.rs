@@ -48,6 +48,11 @@ pub trait CredentialSource: Send + Sync + 'static {
     /// credential that the server has just rejected with 401. If another one is returned, the request is sent once
     /// more.
     ///
+    /// A refused credential is replaced by one call, whatever the number of requests and clones that used it. If the
+    /// server refuses the result as well, the next such call is made after 10 s, and the pause doubles up to 5 min.
+    /// Meanwhile requests use the last credential and return the 401. The pause begins anew with a credential that was
+    /// not refused for as long.
+    ///
     /// Concurrent requests share one call, and the call may outlive the request that began it. It is dropped after
     /// [`login_timeout`](crate::HyperBuilder::login_timeout), and with the last clone of the transport.
     ///
