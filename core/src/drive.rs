@@ -155,8 +155,14 @@ pub async fn drive<R, S, T, C, K>(
             sink.activity(timer.now(), pending.activity(None));
             let sending = pending.send(&target.0, transport);
             match exchange(reflector, timer, sink, &mut gathered, sending, &mut step).await {
-                Some(Ok((head, new))) => {
+                Some(Ok((head, mut new))) => {
                     let now = timer.now();
+                    while let Some(text) = new.warning() {
+                        sink.report(
+                            now,
+                            Report::about(pending.phase(), Problem::Warning { text }),
+                        );
+                    }
                     reflector.handle_head(now, pending.id, head);
                     sink.activity(now, pending.activity(Some(head)));
                     body = Some((pending.id, new));
@@ -226,6 +232,14 @@ impl Pending {
             .accept(self.accept)
             .watch(self.verb.is_watch());
         transport.send(get).await
+    }
+
+    const fn phase(&self) -> Phase {
+        match self.verb {
+            Purpose::List => Phase::List,
+            Purpose::Watch => Phase::Watch,
+            Purpose::Stream => Phase::Stream,
+        }
     }
 
     /// Returns the activity after this request was sent, or after this answer to it.

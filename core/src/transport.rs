@@ -10,6 +10,12 @@ use core::time::Duration;
 use crate::time::Instant;
 use crate::wire::Format;
 
+#[cfg(feature = "alloc")]
+mod headers;
+
+#[cfg(feature = "alloc")]
+pub use headers::{Warnings, redirect_body};
+
 /// Sends requests to one API server.
 ///
 /// A transport provides the address, the credentials and the connection. It does not retry and does not handle
@@ -170,6 +176,15 @@ pub trait Body {
     /// # Errors
     /// Fails if the body ends prematurely: after a reset, or with fewer bytes than announced.
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Self::Error>;
+
+    /// Returns the next warning in the head of the response that was not reported yet. It becomes a report,
+    /// [`Problem::Warning`](crate::report::Problem::Warning).
+    ///
+    /// A transport over HTTP returns the texts of `Warning` headers, each once for all clones: see `Warnings`. An API
+    /// server warns of deprecated resources. A wrapper forwards the call. The default returns none.
+    fn warning(&mut self) -> Option<&str> {
+        None
+    }
 }
 
 /// The error of a transport, with a class for the engine. `Display` writes one line.

@@ -4,12 +4,16 @@ use core::error::Error;
 use core::future::poll_fn;
 use core::pin::Pin;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, WARNING,
+};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::Body as _;
 use informer_tokio::transport::{
-    BoxTransport, DynBody, DynTransport, FailureKind, Get, Head, Lost, async_trait,
+    BoxTransport, DynBody, DynTransport, FailureKind, Get, Head, Lost, Warnings, async_trait,
+    redirect_body,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -30,17 +34,23 @@ use kube_client::client::Body;
 /// ```
 #[must_use]
 pub fn transport(client: Client) -> BoxTransport {
-    BoxTransport::new(KubeTransport(client))
+    BoxTransport::new(KubeTransport {
+        client,
+        warnings: Arc::default(),
+    })
 }
 
 #[derive(Clone)]
-struct KubeTransport(Client);
+struct KubeTransport {
+    client: Client,
+    warnings: Arc<Mutex<Warnings>>,
+}
 
 #[async_trait]
 impl DynTransport for KubeTransport {
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
         let request = request(&get).map_err(|error| unsendable(&get, &error))?;
-        let response = self.0.send(request).await;
+        let response = self.client.send(request).await;
         let (parts, body) = response
             .map_err(|error| lost("no response from the server", &error))?
             .into_parts();
@@ -51,6 +61,12 @@ impl DynTransport for KubeTransport {
                     "the client does not decode responses in {coding}: enable kube's feature `gzip`"
                 ),
             ));
+        }
+        let bytes = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let location = parts.headers.get(LOCATION).map(bytes).unwrap_or_default();
+        if let Some(text) = redirect_body(parts.status.as_u16(), &location) {
+            let body = KubeBody::new(Body::from(text.into_bytes()), Vec::new());
+            return Ok((Head::new(parts.status.as_u16()), Box::new(body)));
         }
         let mut head = Head::new(parts.status.as_u16());
         let text = |name| {
@@ -65,7 +81,15 @@ impl DynTransport for KubeTransport {
         if let Some(content_type) = text(CONTENT_TYPE) {
             head = head.with_content_type(content_type);
         }
-        Ok((head, Box::new(KubeBody { body, chunk: None })))
+        let mut reported = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let warnings = parts
+            .headers
+            .get_all(WARNING)
+            .iter()
+            .flat_map(|value| reported.unreported(&bytes(value)))
+            .collect();
+        drop(reported);
+        Ok((head, Box::new(KubeBody::new(body, warnings))))
     }
 
     fn fork(&self) -> Box<dyn DynTransport> {
@@ -91,6 +115,22 @@ struct KubeBody {
     body: Body,
     /// The chunk that is lent.
     chunk: Option<<Body as http_body::Body>::Data>,
+    /// The warnings of the head that were not taken yet, the last one first.
+    warnings: Vec<String>,
+    /// The one that is lent.
+    warning: String,
+}
+
+impl KubeBody {
+    fn new(body: Body, mut warnings: Vec<String>) -> Self {
+        warnings.reverse();
+        Self {
+            body,
+            chunk: None,
+            warnings,
+            warning: String::new(),
+        }
+    }
 }
 
 #[async_trait]
@@ -104,6 +144,11 @@ impl DynBody for KubeBody {
                 return Ok(Some(self.chunk.insert(data)));
             }
         }
+    }
+
+    fn warning(&mut self) -> Option<&str> {
+        self.warning = self.warnings.pop()?;
+        Some(&self.warning)
     }
 }
 

@@ -73,6 +73,11 @@ pub trait DynBody: Send {
     /// # Errors
     /// Fails if the body ends prematurely.
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost>;
+
+    /// Returns the next warning in the head of the response, like [`Body::warning`]. The default returns none.
+    fn warning(&mut self) -> Option<&str> {
+        None
+    }
 }
 
 /// The error of a boxed transport, with the class and text of the transport's own error.
@@ -196,6 +201,10 @@ impl<T: SendTransport> DynBody for KnownBody<T> {
         let read = T::boxed_chunk(&mut self.0).await;
         read.map_err(|error| Lost::of(&error))
     }
+
+    fn warning(&mut self) -> Option<&str> {
+        self.0.warning()
+    }
 }
 
 impl Clone for BoxTransport {
@@ -243,6 +252,10 @@ impl Body for Box<dyn DynBody> {
 
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
         self.as_mut().chunk().await
+    }
+
+    fn warning(&mut self) -> Option<&str> {
+        self.as_mut().warning()
     }
 }
 
@@ -354,6 +367,10 @@ pub(crate) mod erase {
         async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
             let read = (self.chunk)(&mut self.body).await;
             read.map_err(|error| Lost::of(&error))
+        }
+
+        fn warning(&mut self) -> Option<&str> {
+            self.body.warning()
         }
     }
 }

@@ -130,6 +130,7 @@ pub mod transport {
             Body, Head, Instant, Timer, Transport,
             transport::{
                 BoxChunk, BoxFuture, BoxSend, FailureKind, Get, SendTransport, TransportError,
+                Warnings, redirect_body,
             },
         },
     };

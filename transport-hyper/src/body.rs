@@ -36,6 +36,10 @@ pub struct HyperBody {
     received: Bytes,
     gzip: Option<Gzip>,
     silence: Option<Silence>,
+    /// The warnings of the head that were not taken yet, the last one first.
+    warnings: Vec<String>,
+    /// The one that is lent.
+    warning: String,
 }
 
 /// Limits the time without data.
@@ -82,6 +86,8 @@ pub(crate) enum BodySource {
         slot: Slot,
     },
     Http2(Http2Body),
+    /// A text instead of the server's.
+    Text(Option<String>),
     #[cfg(feature = "tower")]
     Service(Pin<Box<dyn Pieces + Send>>),
 }
@@ -158,7 +164,16 @@ impl HyperBody {
             received: Bytes::new(),
             gzip,
             silence: silence.map(Silence::new),
+            warnings: Vec::new(),
+            warning: String::new(),
         }
+    }
+
+    /// Adds the warnings of the head.
+    pub(crate) fn warning_of(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.reverse();
+        self.warnings = warnings;
+        self
     }
 
     /// Prepares the next chunk. Returns `false` at the end.
@@ -246,6 +261,7 @@ impl BodySource {
                 ..
             } => (connection, incoming),
             Self::Http2(body) => return body.poll_data(cx),
+            Self::Text(text) => return Poll::Ready(text.take().map(|text| Ok(text.into()))),
             #[cfg(feature = "tower")]
             Self::Service(body) => {
                 let polled = body.as_mut().poll_piece(cx);
@@ -275,6 +291,11 @@ impl Body for HyperBody {
             None => &self.received,
         };
         Ok(more.then_some(chunk))
+    }
+
+    fn warning(&mut self) -> Option<&str> {
+        self.warning = self.warnings.pop()?;
+        Some(&self.warning)
     }
 }
 

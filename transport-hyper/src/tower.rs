@@ -1,21 +1,23 @@
 //! Uses any service over HTTP requests as a transport.
 
+use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::future::poll_fn;
+use std::sync::Mutex;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderValue, Request, Response};
 use hyper::body::Body as HttpBody;
 use informer_core::{
     Body, Head, Transport,
-    transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport},
+    transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport, Warnings},
 };
 use tower_service::Service;
 
 use crate::body::{BodySource, HyperBody, Origin};
 use crate::error::HyperError;
-use crate::transport::{check_length, head};
+use crate::transport::{Answer, check_length};
 
 /// Sends requests through a [`tower::Service`](tower_service::Service). The service finds the server and authenticates.
 ///
@@ -45,6 +47,7 @@ use crate::transport::{check_length, head};
 pub struct TowerTransport<S, B> {
     service: S,
     empty: fn() -> B,
+    warnings: Arc<Mutex<Warnings>>,
 }
 
 impl<S, B: Default> TowerTransport<S, B> {
@@ -60,7 +63,11 @@ impl<S, B> TowerTransport<S, B> {
     /// `kube::client::Body::empty` does.
     #[must_use]
     pub fn with_empty(service: S, empty: fn() -> B) -> Self {
-        Self { service, empty }
+        Self {
+            service,
+            empty,
+            warnings: Arc::default(),
+        }
     }
 }
 
@@ -69,6 +76,7 @@ impl<S: Clone, B> Clone for TowerTransport<S, B> {
         Self {
             service: self.service.clone(),
             empty: self.empty,
+            warnings: Arc::clone(&self.warnings),
         }
     }
 }
@@ -99,13 +107,12 @@ where
         let (parts, body) = answer
             .map_err(|error| HyperError::service(&*error.into()))?
             .into_parts();
-        let body = HyperBody::new(
-            Origin::Service,
-            &parts.headers,
-            BodySource::Service(Box::pin(body)),
-            None,
-        );
-        Ok((head(parts.status, &parts.headers), body))
+        let answer = Answer {
+            status: parts.status,
+            headers: parts.headers,
+            source: BodySource::Service(Box::pin(body)),
+        };
+        Ok(answer.read(Origin::Service, None, &self.warnings))
     }
 }
 

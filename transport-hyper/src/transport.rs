@@ -3,15 +3,16 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, RETRY_AFTER, WARNING};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version};
 use http_body_util::Empty;
 use informer_core::{
     Body, Head, Transport,
-    transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport},
+    transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport, Warnings, redirect_body},
 };
 
 use crate::address::Address;
@@ -30,6 +31,8 @@ pub struct HyperTransport {
     pool: Pool,
     /// The credential that `ready` has acquired for the next request.
     acquired: Option<Result<Option<Credential>, HyperError>>,
+    /// The warnings that were returned to callers.
+    warnings: Arc<Mutex<Warnings>>,
 }
 
 impl Clone for HyperTransport {
@@ -38,6 +41,7 @@ impl Clone for HyperTransport {
             settings: Arc::clone(&self.settings),
             pool: self.pool.clone(),
             acquired: None,
+            warnings: Arc::clone(&self.warnings),
         }
     }
 }
@@ -88,6 +92,7 @@ impl HyperTransport {
             settings: Arc::new(settings),
             pool: Pool::new(connector),
             acquired: None,
+            warnings: Arc::default(),
         }
     }
 }
@@ -130,14 +135,8 @@ impl Transport for HyperTransport {
                 login.note_refused(&renewed);
             }
         }
-        let head = head(answer.status, &answer.headers);
-        let body = HyperBody::new(
-            Origin::Server(Arc::clone(&settings.address)),
-            &answer.headers,
-            answer.source,
-            settings.silence_timeout,
-        );
-        Ok((head, body))
+        let from = Origin::Server(Arc::clone(&settings.address));
+        Ok(answer.read(from, settings.silence_timeout, &self.warnings))
     }
 }
 
@@ -156,7 +155,7 @@ impl SendTransport for HyperTransport {
 }
 
 /// Converts the status and headers of a response.
-pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
+fn head(status: StatusCode, headers: &HeaderMap) -> Head {
     let mut head = Head::new(status.as_u16());
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(value) = text(RETRY_AFTER) {
@@ -169,10 +168,41 @@ pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
 }
 
 /// A response whose body has not been read.
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    source: BodySource,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) source: BodySource,
+}
+
+impl Answer {
+    /// Returns the head and the body. The body of a redirect names its target instead.
+    pub(crate) fn read(
+        self,
+        from: Origin,
+        silence: Option<Duration>,
+        warnings: &Mutex<Warnings>,
+    ) -> (Head, HyperBody) {
+        let Self {
+            status,
+            headers,
+            source,
+        } = self;
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let location = headers.get(LOCATION).map(text).unwrap_or_default();
+        if let Some(body) = redirect_body(status.as_u16(), &location) {
+            let source = BodySource::Text(Some(body));
+            let body = HyperBody::new(from, &HeaderMap::new(), source, None);
+            return (Head::new(status.as_u16()), body);
+        }
+        let mut reported = warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let warnings = headers
+            .get_all(WARNING)
+            .iter()
+            .flat_map(|value| reported.unreported(&text(value)))
+            .collect();
+        let body = HyperBody::new(from, &headers, source, silence).warning_of(warnings);
+        (head(status, &headers), body)
+    }
 }
 
 impl HyperTransport {

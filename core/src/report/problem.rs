@@ -22,6 +22,11 @@ pub enum Problem<'a> {
         /// The message of the server.
         message: JsonStr<'a>,
     },
+    /// The server answered a request and warns of something, such as a deprecated version of a resource.
+    Warning {
+        /// The text of the server.
+        text: &'a str,
+    },
     /// There was no response, or it was cut.
     Transport(FailureKind),
     /// The response ended within its JSON.
@@ -174,6 +179,7 @@ impl Problem<'_> {
     pub(super) const fn class(&self) -> &'static str {
         match self {
             Self::Answer { class, .. } => class.as_str(),
+            Self::Warning { .. } => "warning",
             Self::Transport(kind) => kind.as_str(),
             Self::Truncated => "truncated",
             Self::NotJson(_) => "not-json",
@@ -293,6 +299,7 @@ impl Problem<'_> {
                 }
                 Ok(())
             }
+            Self::Warning { text } => write!(f, "the server warns: {text}"),
             Self::Transport(kind) => write!(f, "{kind}"),
             Self::Truncated => f.write_str("the response was cut off"),
             Self::NotJson(error) if error.kind.is_of_protobuf() => {

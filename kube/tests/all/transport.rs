@@ -3,8 +3,10 @@
 use core::time::Duration;
 
 use informer_mock::{Fault, Verb, json};
+use informer_tokio::transport::{DynTransport as _, Get};
 use informer_tokio::{Informer, Resource};
 use k8s_openapi::api::core::v1::Pod;
+use kube::client::Body;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{CustomResource, ResourceExt as _};
 use schemars::JsonSchema;
@@ -149,4 +151,33 @@ async fn an_overloaded_server_is_asked_again_after_the_time_it_names() {
     let log = mock.log();
     let times: Vec<_> = log.iter().map(|request| request.at).collect();
     assert_eq!((times[1] - times[0]).as_secs(), 7);
+}
+
+/// Neither is in the body that the server sent.
+#[tokio::test(start_paused = true)]
+async fn warnings_and_redirects_of_the_server_are_passed_on() {
+    let service = tower::service_fn(async |request: http::Request<Body>| {
+        let response = http::Response::builder().header("Warning", "299 - \"pods are old\"");
+        let response = match request.uri().path() {
+            "/moved" => response
+                .status(307)
+                .header("Location", "https://other:6443/x?token=s3cret"),
+            _ => response,
+        };
+        Ok::<_, core::convert::Infallible>(response.body(Body::from(b"ok".to_vec())).unwrap())
+    });
+    let mut transport = informer_kube::transport(kube::Client::new(service, "default"));
+    let (_, mut body) = transport.send(Get::new("/x")).await.unwrap();
+    assert_eq!(body.warning(), Some("pods are old"));
+    assert_eq!(body.warning(), None);
+    let (_, mut body) = transport.clone().send(Get::new("/x")).await.unwrap();
+    assert_eq!(body.warning(), None);
+    let (head, mut body) = transport.send(Get::new("/moved")).await.unwrap();
+    assert_eq!(head.status, 307);
+    let text = body.chunk().await.unwrap().unwrap().to_vec();
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.contains("redirects to https://other:6443/x, "),
+        "{text}"
+    );
 }

@@ -577,7 +577,8 @@ impl<V> Inner<V> {
             Level::Error => tracing::error!(informer = name, class, "{report}"),
         });
         self.hook(METRICS, || self.figures.report(class));
-        if report.level >= Level::Info {
+        // A warning is no error: the server answered the request.
+        if report.level >= Level::Info && !matches!(report.problem, Problem::Warning { .. }) {
             let noted = Noted::of(report);
             if Noted::is_of_a_request(report)
                 && let Some(source) = source

@@ -98,6 +98,10 @@ impl<B: Body> Body for Guarded<B> {
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Self::Error> {
         Failed::of("transport", catch_async(self.0.chunk()).await)
     }
+
+    fn warning(&mut self) -> Option<&str> {
+        catch(|| self.0.warning()).ok()?
+    }
 }
 
 impl<E: TransportError> TransportError for Failed<E> {

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use informer_core::{
     OwnedResource, Report,
     drive::Activity,
-    report::{Level, Phase},
+    report::{Level, Phase, Problem},
     wire::Format,
 };
 use tokio::time::Instant;
@@ -99,6 +99,8 @@ impl Noted {
 
     pub(crate) fn is_of_a_request(report: &Report<'_>) -> bool {
         report.level >= Level::Info
+            // A warning comes with an answer.
+            && !matches!(report.problem, Problem::Warning { .. })
             && advice::verb(report.phase).is_some()
             && report.key().is_none()
     }

@@ -20,3 +20,4 @@ mod shared;
 mod stderr;
 mod support;
 mod threads;
+mod warnings;

@@ -376,3 +376,40 @@ async fn a_large_head_is_read_however_many_connections_are_open() {
         "{shown}"
     );
 }
+
+/// The clones of a transport return each text once.
+#[tokio::test]
+async fn a_warning_of_the_server_is_returned_once() {
+    let (server, mut transport) = started().await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\
+        Warning: 299 - \"a is \\\"old\\\"\", 299 - \"b\"\r\nWarning: 299 - \"\u{e9}\"\r\n\r\nok";
+    let (answer, _peer) = answered(&mut transport, &server, head).await;
+    let (_, mut body) = answer.unwrap();
+    let mut warnings = Vec::new();
+    while let Some(text) = body.warning() {
+        warnings.push(text.to_owned());
+    }
+    assert_eq!(warnings, ["a is \"old\"", "b", "\u{e9}"]);
+    assert_eq!(body.chunk().await.unwrap(), Some(&b"ok"[..]));
+    let (answer, _peer) = answered(&mut transport.clone(), &server, head).await;
+    assert_eq!(answer.unwrap().1.warning(), None);
+}
+
+/// It is not followed, so its target must be in the message.
+#[tokio::test]
+async fn a_redirect_names_its_target() {
+    for status in [301, 302, 303, 307, 308] {
+        let (server, mut transport) = started().await;
+        let answer = format!(
+            "HTTP/1.1 {status} Elsewhere\r\nLocation: https://u:s3cret@other:6443/x?token=s3cret\r\n\
+             Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nhtml"
+        );
+        let (answer, _peer) = answered(&mut transport, &server, answer).await;
+        assert_eq!(answer.as_ref().unwrap().0.status, status);
+        let body = read(answer).await.unwrap();
+        assert!(
+            body.contains("redirects to https://other:6443/x, "),
+            "{body}"
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! Warnings of the server become reports.
+
+use std::sync::{Arc, Mutex};
+
+use informer_mock::{FakeServer, Mock, MockTransport, TokioClock};
+use informer_tokio::transport::{BoxTransport, Get, Head, Transport};
+use informer_tokio::{Informer, Raw, Resource, boxed};
+
+/// Adds a warning to each response.
+#[derive(Clone)]
+struct Warning<T>(T);
+
+struct WarningBody<B>(B, Option<&'static str>);
+
+impl<T: Transport> Transport for Warning<T> {
+    type Body = WarningBody<T::Body>;
+    type Error = T::Error;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), T::Error> {
+        let (head, body) = self.0.send(get).await?;
+        Ok((head, WarningBody(body, Some("pods are\nold"))))
+    }
+}
+
+impl<B: informer_tokio::transport::Body> informer_tokio::transport::Body for WarningBody<B> {
+    type Error = B::Error;
+
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, B::Error> {
+        self.0.chunk().await
+    }
+
+    fn warning(&mut self) -> Option<&str> {
+        self.1.take()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_warning_is_a_report_and_no_failure() {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let inner: Warning<MockTransport<FakeServer, TokioClock>> = Warning(mock.transport());
+    let transport: BoxTransport = boxed!(inner);
+    let reports = Arc::<Mutex<Vec<_>>>::default();
+    let heard = Arc::clone(&reports);
+    let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap())
+        .on_report(move |report| {
+            let said = format!("{:?} {} {report}", report.level, report.class());
+            heard.lock().unwrap().push(said);
+        })
+        .build();
+    let driver = tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let reports = reports.lock().unwrap().clone();
+    let begin = "Warn warning ";
+    let end = ": the server warns: pods are\\nold";
+    assert!(
+        !reports.is_empty()
+            && reports
+                .iter()
+                .all(|said| said.starts_with(begin) && said.ends_with(end)),
+        "{reports:?}"
+    );
+    assert!(pods.health().last_error.is_none());
+    driver.abort();
+}
