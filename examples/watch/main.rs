@@ -63,7 +63,7 @@ struct Options {
     demo: bool,
 
     /// Only this namespace; by default, all of them
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = parse_namespace)]
     namespace: Option<String>,
 
     /// All namespaces, regardless of --namespace
@@ -156,6 +156,14 @@ enum Output {
 fn parse_selector(text: &str) -> Result<String, String> {
     informer_core::selector::LabelSelector::parse(text)
         .map(|_| text.to_owned())
+        .map_err(|error| error.to_string())
+}
+
+fn parse_namespace(text: &str) -> Result<String, String> {
+    informer_core::Resource::new("", "v1", "pods")
+        .namespace(text)
+        .check()
+        .map(|()| text.to_owned())
         .map_err(|error| error.to_string())
 }
 

@@ -10,6 +10,7 @@ use super::pending::StoredProblem;
 use super::read::Outcome;
 use super::{Call, From, Initial, Next, Phase, Purpose, Reflector, RequestId, RunState, Target};
 use crate::report::{Level, Phase as ReportPhase};
+use crate::resource::NamePart;
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::transport::{End, FailureKind, TransportFailure};
@@ -36,7 +37,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let problem = StoredProblem::Transport(failure.kind);
         // The next run has the same resource and selectors, so the reaction is that to a server that rejects them.
         if failure.kind == FailureKind::Request {
-            self.fail_run(now, phase_of(&call), problem, Some(ErrorClass::Invalid));
+            self.fail_run(now, phase_of(call.verb), problem, Some(ErrorClass::Invalid));
             return;
         }
         match call.verb {
@@ -52,6 +53,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Purpose::Watch => self.fail_run(now, ReportPhase::Watch, problem, None),
             Purpose::Stream => self.fall_back(now, problem),
         }
+    }
+
+    /// Handles a name that no server can have, which is in the buffer of the error body.
+    pub(super) fn refuse_name(&mut self, now: Instant, verb: Purpose, part: NamePart) {
+        let problem = StoredProblem::InvalidName(part);
+        self.fail_run(now, phase_of(verb), problem, Some(ErrorClass::Invalid));
     }
 
     /// Handles an error answer with a complete body.
@@ -70,7 +77,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         // A rejected format or parameter is not requested again. That ends, since each step removes one of them.
         if let Some(simpler) = self.accept.simpler(status) {
             self.accept = simpler;
-            self.report_at(phase_of(&call), problem, None, Level::Debug);
+            self.report_at(phase_of(call.verb), problem, None, Level::Debug);
             self.resend();
             return;
         }
@@ -79,12 +86,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let wait = asked.map(|asked| asked.min(LONGEST_RETRY_AFTER));
         if wait < asked {
             let problem = StoredProblem::LongRetryAfter(asked.unwrap_or_default());
-            self.report(phase_of(&call), problem, wait);
+            self.report(phase_of(call.verb), problem, wait);
         }
         if let Some(wait) = wait
             && call.retries < MAX_RETRIES
         {
-            self.report_at(phase_of(&call), problem, Some(wait), Level::Info);
+            self.report_at(phase_of(call.verb), problem, Some(wait), Level::Info);
             self.retry_at(now, call, wait);
             return;
         }
@@ -443,7 +450,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             until: now + delay,
             then,
         };
-        self.report_at(phase_of(&call), problem, Some(delay), Level::Info);
+        self.report_at(phase_of(call.verb), problem, Some(delay), Level::Info);
     }
 
     fn fail_run(
@@ -480,8 +487,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 }
 
-const fn phase_of(call: &Call) -> ReportPhase {
-    match call.verb {
+const fn phase_of(verb: Purpose) -> ReportPhase {
+    match verb {
         Purpose::List => ReportPhase::List,
         Purpose::Watch => ReportPhase::Watch,
         Purpose::Stream => ReportPhase::Stream,

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{Reflector, Target};
 use crate::json::ScanError;
 use crate::report::{Level, Phase as ReportPhase, Problem, Report};
+use crate::resource::{InvalidName, NamePart};
 use crate::storage::Storage;
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameBuffer, message};
@@ -37,6 +38,7 @@ pub(super) enum StoredProblem {
     SlowList(Duration),
     VersionWentBack,
     RequestTooLong,
+    InvalidName(NamePart),
 }
 
 impl Stored {
@@ -87,6 +89,11 @@ impl StoredProblem {
             Self::SlowList(time) => Problem::SlowList(time),
             Self::VersionWentBack => Problem::VersionWentBack,
             Self::RequestTooLong => Problem::RequestTooLong,
+            Self::InvalidName(part) => {
+                // Only complete `&str`s are written to the buffer.
+                let name = core::str::from_utf8(error.as_slice()).unwrap_or_default();
+                Problem::InvalidName(InvalidName::new(part, name))
+            }
         }
     }
 }

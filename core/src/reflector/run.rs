@@ -208,8 +208,16 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.call(now, Purpose::List);
     }
 
-    /// Makes a new request the current one.
+    /// Makes a new request the current one. If a name in its resource is invalid, the run fails instead.
     pub(super) fn call(&mut self, now: Instant, verb: Purpose) {
+        if let Err(invalid) = self.target.resource().check() {
+            self.error.clear();
+            // If it does not fit, the report is without it.
+            let _ = self.error.extend(invalid.shown().as_bytes());
+            let part = invalid.part;
+            self.refuse_name(now, verb, part);
+            return;
+        }
         let min = (self.config.min_watch_timeout).clamp(Duration::from_secs(300), LONGEST_WATCH);
         let timeout = match self.config.watch_timeout {
             _ if !verb.is_watch() => Duration::ZERO,

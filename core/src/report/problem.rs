@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::one_line::Escaped;
 use super::{DisplayDebug, DriftKind, Level, Loss, LostRecords};
 use crate::json::{JsonStr, ScanError};
+use crate::resource::InvalidName;
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
 
@@ -61,6 +62,8 @@ pub enum Problem<'a> {
     VersionWentBack,
     /// The request is longer than the storage allows.
     RequestTooLong,
+    /// A name in the resource is one that no API server can have, so no request was sent.
+    InvalidName(InvalidName<'a>),
     /// An object is of another kind and was skipped.
     OtherKind {
         /// The object's key.
@@ -197,6 +200,7 @@ impl Problem<'_> {
             Self::SlowList(_) => "slow-list",
             Self::VersionWentBack => "version-went-back",
             Self::RequestTooLong => "request-too-long",
+            Self::InvalidName(_) => "invalid-name",
             Self::OtherKind { .. } => "other-kind",
             Self::NoName => "no-name",
             Self::UnknownEvent(_) => "unknown-event",
@@ -246,6 +250,7 @@ impl Problem<'_> {
         match self {
             Self::Answer { class, .. } if class.is_permanent() => Level::Error,
             Self::RequestTooLong
+            | Self::InvalidName(_)
             | Self::Transport(FailureKind::Request)
             | Self::IndexPanicked { .. }
             | Self::HandlerPanicked { .. }
@@ -346,6 +351,7 @@ impl Problem<'_> {
             Self::RequestTooLong => {
                 f.write_str("the request is longer than the storage allows: shorten the selectors")
             }
+            Self::InvalidName(name) => write!(f, "{name}"),
             Self::OtherKind { key, kind } => write!(f, "{key} is a {kind} and was skipped"),
             Self::NoName => f.write_str("an object without a name was skipped"),
             Self::UnknownEvent(kind) => {

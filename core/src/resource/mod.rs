@@ -8,11 +8,13 @@ use alloc::{borrow::ToOwned, string::String};
 use core::str::FromStr;
 
 mod builtin;
+mod name;
 pub mod selector;
 mod shard;
 #[cfg(test)]
 mod tests;
 
+pub use name::{InvalidName, NamePart};
 pub(crate) use shard::Fnv;
 pub use shard::{Shard, ShardBy};
 
@@ -64,7 +66,8 @@ pub struct Resource<'a> {
 impl<'a> Resource<'a> {
     /// Names a resource in all namespaces, without selectors.
     ///
-    /// The group of the core API is the empty string. Nothing is validated here; [`Resource::parse`] validates.
+    /// The group of the core API is the empty string. Nothing is validated here; [`Resource::parse`] validates, and
+    /// [`check`](Self::check) finds names that no server can have, which an informer reports.
     #[must_use]
     pub const fn new(group: &'a str, version: &'a str, plural: &'a str) -> Self {
         Self {
@@ -168,7 +171,8 @@ impl<'a> Resource<'a> {
         self
     }
 
-    /// Restricts the resource to one namespace; an empty string means all namespaces.
+    /// Restricts the resource to one namespace; an empty string means all namespaces. It is not validated here, but an
+    /// informer reports a name that no namespace can have: see [`check`](Self::check).
     ///
     /// # Examples
     ///

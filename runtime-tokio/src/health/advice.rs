@@ -86,6 +86,7 @@ pub(crate) fn advice(
             "The object exceeds a limit: raise it with `Builder::frame_limit`.".to_owned()
         }
         "no-room" | "key-too-long" => "The cache has a fixed size and is full: enlarge it, or select fewer objects.".to_owned(),
+        "invalid-name" => "No request was sent, since no server can have this name: correct it.".to_owned(),
         "request-too-long" => "The selectors are too long: shorten them.".to_owned(),
         "other-kind" => "The server sent an object of another kind: check the kind of the resource.".to_owned(),
         "handler-panicked" | "index-panicked" => "A function of this program panicked: fix it.".to_owned(),

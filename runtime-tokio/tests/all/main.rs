@@ -11,6 +11,7 @@ mod hooks;
 mod informer;
 mod journal;
 mod locks;
+mod names;
 #[cfg(feature = "zstd")]
 mod packed;
 mod queue;

@@ -1,10 +1,12 @@
 //! Requests that are retried unchanged, below the reflector.
 
-use alloc::vec::Vec;
+use alloc::{string::ToString as _, vec::Vec};
 
 use super::harness::*;
-use crate::reflector::{Initial, ReflectorConfig};
+use crate::reflector::{Initial, Output, Reflector, ReflectorConfig};
 use crate::report::{Level, Phase};
+use crate::storage::Heap;
+use crate::time::Instant;
 use crate::transport::{End, FailureKind, Head, TransportFailure};
 
 fn both() -> [World; 2] {
@@ -192,6 +194,46 @@ fn a_request_that_cannot_be_built_is_retried_as_a_permanent_refusal() {
     w.fail(FailureKind::Request);
     w.reports(&["request"]);
     w.expect_after(ms(800), LIST);
+}
+
+/// A server answers a list of a namespace that cannot exist with an empty list, so nothing is requested.
+#[test]
+fn a_name_that_no_server_has_is_reported_without_a_request() {
+    for config in [
+        ReflectorConfig::list(),
+        ReflectorConfig::default(),
+        ReflectorConfig {
+            client_go: true,
+            ..ReflectorConfig::list()
+        },
+    ] {
+        let phase = if config.initial == Initial::List {
+            Phase::List
+        } else {
+            Phase::Stream
+        };
+        let mut w = World::of(pods().namespace("my team"), config, 1);
+        for _ in 0..3 {
+            w.nothing_asked();
+            let report = w.report();
+            assert_eq!(
+                (report.class, report.level, report.phase),
+                ("invalid-name", Level::Error, phase)
+            );
+            w.jump();
+        }
+    }
+    let target = pods().namespace("my team");
+    let mut reflector: Reflector<_, Heap> = Reflector::new(target, ReflectorConfig::list(), 1);
+    let Output::Report(report) = reflector.poll_output(Instant::from_micros(0)) else {
+        panic!()
+    };
+    let shown = report.to_string();
+    assert!(report.is_permanent(), "{shown}");
+    assert!(
+        shown.starts_with("list: the namespace `my team` is invalid: it must be"),
+        "{shown}"
+    );
 }
 
 const LIST: &str = "LIST limit=500 resourceVersion=0";
