@@ -53,8 +53,15 @@ pub(super) struct User {
     pub(super) impersonate_uid: Option<String>,
     pub(super) impersonate_groups: Vec<String>,
     pub(super) impersonate_extra: Vec<(String, Vec<String>)>,
-    pub(super) auth_provider: Option<String>,
+    pub(super) auth_provider: Option<AuthProvider>,
     pub(super) exec: Option<ExecConfig>,
+}
+
+/// An auth provider. Of its configuration, only the token of `oidc` is used.
+#[derive(Clone)]
+pub(super) struct AuthProvider {
+    pub(super) name: String,
+    pub(super) id_token: Option<String>,
 }
 
 /// A certificate or a key. It is inline or in a file; both is an error.
@@ -141,7 +148,6 @@ impl Cluster {
 impl User {
     fn of(fields: &Fields<'_>) -> Result<Self, String> {
         let extra = fields.fields("as-user-extra")?;
-        let provider = fields.fields("auth-provider")?;
         Ok(Self {
             certificate: fields.material("client-certificate")?,
             key: fields.material("client-key")?,
@@ -159,13 +165,27 @@ impl User {
                     .map(|name| Ok((name.clone(), extra.texts(name)?)))
                     .collect::<Result<_, String>>()?,
             },
-            auth_provider: provider
-                .map(|provider| Ok::<_, String>(provider.text("name")?.unwrap_or_default()))
+            auth_provider: fields
+                .fields("auth-provider")?
+                .map(|provider| AuthProvider::of(&provider))
                 .transpose()?,
             exec: fields
                 .fields("exec")?
                 .map(|exec| ExecConfig::of(&exec))
                 .transpose()?,
+        })
+    }
+}
+
+impl AuthProvider {
+    fn of(fields: &Fields<'_>) -> Result<Self, String> {
+        let config = fields.fields("config")?;
+        Ok(Self {
+            name: fields.text("name")?.unwrap_or_default(),
+            id_token: config
+                .map(|config| config.text("id-token"))
+                .transpose()?
+                .flatten(),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod exec;
 mod file;
+mod oidc;
 mod rfc3339;
 mod yaml;
 
@@ -17,7 +18,8 @@ use base64::prelude::BASE64_STANDARD;
 use crate::builder::{BuildError, HyperBuilder};
 use crate::credentials::{Credential, Fixed, Secret, TokenFile};
 use crate::kubeconfig::exec::Exec;
-use crate::kubeconfig::file::{Cluster, Context, Entries, File, Material, User};
+use crate::kubeconfig::file::{AuthProvider, Cluster, Context, Entries, File, Material, User};
+use crate::kubeconfig::oidc::IdToken;
 use crate::tls::{Identity, PemSource};
 use crate::transport::HyperTransport;
 
@@ -27,8 +29,11 @@ use crate::transport::HyperTransport;
 /// Access](https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/). Supported fields of
 /// a cluster: the server and its CA, `tls-server-name`, `insecure-skip-tls-verify`, `proxy-url` and
 /// `disable-compression`. Supported authentication: client certificates, tokens, token files, user and password, exec
-/// plugins and impersonation. Auth providers are not supported; Kubernetes 1.26 has removed them. Certificate and token
-/// files are read again when they change.
+/// plugins and impersonation. Certificate and token files are read again when they change.
+///
+/// Of the auth provider `oidc`, the `id-token` is sent until it expires. It is not refreshed: after that, requests fail
+/// with an error that names the time, and the kubeconfig has to be loaded again after a login. An exec plugin such as
+/// kubelogin renews tokens itself. Other auth providers are not supported.
 ///
 /// The files are read, merged and checked as by `kubectl`. Like `kubectl`, a transport does not send the credentials of
 /// a kubeconfig to a server with an `http://` URL.
@@ -258,10 +263,12 @@ impl Kubeconfig {
         user: &User,
         cluster: &Cluster,
     ) -> Result<HyperBuilder, BuildError> {
-        if let Some(provider) = &user.auth_provider {
-            return Err(self.problem(format!(
-                "the auth provider {provider:?} is not supported, and Kubernetes 1.26 has removed auth providers; use an exec plugin"
-            )));
+        let provider = user.auth_provider.as_ref().map(id_token).transpose();
+        let provider = provider.map_err(|why| self.problem(why))?;
+        if provider.is_some() && user.exec.is_some() {
+            return Err(
+                self.problem("the user has both an auth provider and an exec plugin; remove one")
+            );
         }
         let chain = self.source("client-certificate", &user.certificate)?;
         builder = match (chain, self.source("client-key", &user.key)?) {
@@ -298,9 +305,10 @@ impl Kubeconfig {
             })?;
             return Ok(builder.credentials(Fixed(Credential::authorization(header))));
         }
-        Ok(match exec {
-            Some(exec) => builder.credentials(exec),
-            None => builder,
+        Ok(match (exec, provider) {
+            (Some(exec), _) => builder.credentials(exec),
+            (None, Some(token)) => builder.credentials(token),
+            (None, None) => builder,
         })
     }
 
@@ -348,6 +356,30 @@ impl Kubeconfig {
     fn problem(&self, why: impl fmt::Display) -> BuildError {
         problem(&self.origin, why)
     }
+}
+
+/// Returns the token of an auth provider.
+fn id_token(provider: &AuthProvider) -> Result<IdToken, String> {
+    let name = &provider.name;
+    match (name.as_str(), &provider.id_token) {
+        ("oidc", Some(token)) => {
+            IdToken::new(token).map_err(|why| format!("id-token of the auth provider oidc: {why}"))
+        }
+        ("oidc", None) => Err(
+            "the auth provider oidc has no id-token; log in first, or use an exec plugin such as kubelogin".to_owned(),
+        ),
+        ("azure", _) => Err(removed(name, "kubelogin")),
+        ("gcp", _) => Err(removed(name, "gke-gcloud-auth-plugin")),
+        _ => Err(format!(
+            "the auth provider {name:?} is not supported; use an exec plugin"
+        )),
+    }
+}
+
+fn removed(provider: &str, plugin: &str) -> String {
+    format!(
+        "the auth provider {provider:?} is not supported, and Kubernetes 1.26 removed it; use the exec plugin {plugin}"
+    )
 }
 
 fn problem(origin: &str, why: impl fmt::Display) -> BuildError {

@@ -1,4 +1,4 @@
-//! The times of exec plugins: [RFC 3339](https://www.rfc-editor.org/rfc/rfc3339#section-5.6).
+//! The times of credentials: [RFC 3339](https://www.rfc-editor.org/rfc/rfc3339#section-5.6).
 
 use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -46,6 +46,29 @@ pub(super) fn parse(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
+/// Writes a time in whole seconds, such as `2026-03-01T12:00:00Z`. Times before 1970 are the epoch.
+pub(super) fn format(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // As above, years begin in March. An era is 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 {
+        (era * 400 + year, month + 3)
+    } else {
+        (era * 400 + year + 1, month - 9)
+    };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Parses numbers with exactly this many digits.
 fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(between);
@@ -61,6 +84,26 @@ fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_written_as_they_are_read() {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2000-02-29T23:59:59Z",
+            "2000-03-01T00:00:00Z",
+            "2026-12-31T12:34:56Z",
+            "2100-02-28T23:59:59Z",
+            "2100-03-01T00:00:00Z",
+            "2400-02-29T00:00:00Z",
+        ] {
+            assert_eq!(parse(text).map(format).as_deref(), Some(text));
+        }
+        // Days of four centuries.
+        for day in 0..146_097 {
+            let time = UNIX_EPOCH + Duration::from_secs(day * 86_400);
+            assert_eq!(parse(&format(time)), Some(time));
+        }
+    }
 
     #[test]
     fn times_are_read() {

@@ -137,7 +137,13 @@ fn what_cannot_be_understood_is_reported_without_secrets() {
         certificate-authority-data: '?' | | certificate-authority-data is not base64
         | client-key-data: s3cret! | client-key-data is not base64
         | client-certificate: x | the client certificate or the client key is missing
-        | auth-provider: {name: gcp} | auth provider "gcp" is not supported
+        | auth-provider: {name: gcp} | auth provider "gcp" is not supported, and Kubernetes 1.26 removed it; use the exec plugin gke-
+        | auth-provider: {name: azure} | and Kubernetes 1.26 removed it; use the exec plugin kubelogin
+        | auth-provider: {name: mine} | the auth provider "mine" is not supported; use an exec plugin
+        | auth-provider: {name: oidc} | the auth provider oidc has no id-token; log in first
+        | auth-provider: {name: oidc, config: {id-token: s3cret x}} | id-token of the auth provider oidc: it has characters
+        | auth-provider: {name: oidc, config: {id-token: 7}} | id-token is not text
+        | <<: {auth-provider: {name: oidc, config: {id-token: s3cret}}, exec: {command: x}} | both an auth provider and an exec plugin
         | exec: {apiVersion: client.authentication.k8s.io/v1} | exec plugin: it has no command
         | exec: {apiVersion: v7, command: x, interactiveMode: Never} | exec plugin: its apiVersion "v7" is not one of
     "#;

@@ -141,6 +141,10 @@ user    ;; a certificate ;; client-certificate: client.crt\nclient-key: client.k
 user    ;; a certificate inline ;; client-certificate-data: {client.crt}\nclient-key-data: {client.key} ;; Sees /x; certificate
 user    ;; a certificate without a key ;; client-certificate: client.crt ;; Fails client key is missing
 user    ;; a certificate twice ;; client-certificate: client.crt\nclient-certificate-data: {client.crt}\nclient-key: client.key ;; Fails both given
+user    ;; an id-token ;; auth-provider: {name: oidc, config: {idp-issuer-url: 'https://issuer', client-id: me, id-token: e30.eyJleHAiOjQxMDI0NDQ4MDB9.x}} ;; Sees /x; authorization: Bearer e30.eyJleHAiOjQxMDI0NDQ4MDB9.x
+user    ;; an id-token and a token ;; token: abc\nauth-provider: {name: oidc, config: {idp-issuer-url: 'https://issuer', client-id: me, id-token: e30.eyJleHAiOjQxMDI0NDQ4MDB9.x}} ;; Sees /x; authorization: Bearer abc
+user    ;; an id-token that has expired ;; auth-provider: {name: oidc, config: {idp-issuer-url: 'https://issuer', client-id: me, id-token: e30.eyJleHAiOjE3NjcyMjU2MDB9.x}} ;; Fails expired at 2026-01-01T00:00:00Z
+user    ;; no id-token ;; auth-provider: {name: oidc, config: {idp-issuer-url: 'https://issuer', client-id: me}} ;; Fails has no id-token
 user    ;; an auth provider ;; auth-provider: {name: gcp} ;; Fails auth provider "gcp"
 user    ;; impersonation ;; token: abc\nas: jane\nas-uid: '7'\nas-groups: [b, a] ;; Sees /x; authorization: Bearer abc; impersonate-group: a; impersonate-group: b; impersonate-uid: 7; impersonate-user: jane
 user    ;; extra fields ;; token: abc\nas: jane\nas-user-extra:\n  example.com/team%: [a, b]\n  'sp ace:é': [d] ;; Sees /x; authorization: Bearer abc; impersonate-extra-example.com%2fteam%25: a; impersonate-extra-example.com%2fteam%25: b; impersonate-extra-sp%20ace%3a%c3%a9: d; impersonate-user: jane
