@@ -102,6 +102,14 @@ impl Exec {
         Ok(credential)
     }
 
+    /// Lets the time of the renewal pass.
+    #[cfg(test)]
+    pub(super) fn expire(&self) {
+        if let Some(kept) = &mut *self.kept() {
+            kept.renew_at = kept.renew_at.map(|_| SystemTime::UNIX_EPOCH);
+        }
+    }
+
     fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,9 +222,11 @@ impl Exec {
         }
         let renew_at = match text(status, "expirationTimestamp") {
             None => None,
-            Some(time) => Some(renew_at(super::rfc3339::parse(&time).ok_or_else(|| {
-                format!("returned the invalid expirationTimestamp {time:?}")
-            })?)),
+            Some(time) => {
+                let expires = super::rfc3339::parse(&time)
+                    .ok_or_else(|| format!("returned the invalid expirationTimestamp {time:?}"))?;
+                Some(renew_at(expires, SystemTime::now()))
+            }
         };
         Ok(Kept {
             credential: credential
@@ -270,14 +280,18 @@ impl CredentialSource for Exec {
 
 /// Returns the time of the renewal: a minute before the expiry, or a tenth of the remaining lifetime before it if that
 /// is shorter.
-pub(super) fn renew_at(expires: SystemTime) -> SystemTime {
-    let left = expires
-        .duration_since(SystemTime::now())
-        .unwrap_or_default();
+///
+/// It is not earlier than 10 s from now. Otherwise the program would run for each request if it prints expired
+/// credentials, or if the clock of this machine is ahead.
+pub(super) fn renew_at(expires: SystemTime, now: SystemTime) -> SystemTime {
+    let left = expires.duration_since(now).unwrap_or_default();
     expires
         .checked_sub((left / 10).min(Duration::from_secs(60)))
         .unwrap_or(expires)
+        .max(now + SHORTEST_USE)
 }
+
+const SHORTEST_USE: Duration = Duration::from_secs(10);
 
 /// Returns the CA in base64, as the program expects it.
 async fn certificates(ca: &Material) -> Result<Option<String>, String> {

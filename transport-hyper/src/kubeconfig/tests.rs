@@ -270,21 +270,31 @@ async fn a_plugin_runs_once_and_again_when_it_was_refused() {
 
 #[tokio::test]
 async fn a_plugin_runs_again_before_what_it_gave_expires() {
-    let long = Plugin::new(&gives(
-        r#""token": "t", "expirationTimestamp": "2999-01-01T00:00:00Z""#,
-    ));
-    let short = Plugin::new(&gives(
+    let plugin = Plugin::new(&gives(
         r#""token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z""#,
     ));
-    let (kept, renewed) = (long.exec(), short.exec());
-    for _ in 0..3 {
-        kept.credential(None).await.unwrap();
-        renewed.credential(None).await.unwrap();
+    let exec = plugin.exec();
+    for run in 1..3 {
+        exec.credential(None).await.unwrap();
+        assert_eq!(plugin.runs(), run);
+        exec.expire();
     }
-    assert_eq!((long.runs(), short.runs()), (1, 3));
-    let soon = SystemTime::now() + Duration::from_secs(30);
-    assert!(exec::renew_at(soon) < soon);
-    assert!(exec::renew_at(soon) > SystemTime::now() + Duration::from_secs(20));
+    let now = SystemTime::now();
+    for (expires, renewal) in [
+        (3600, 3540),
+        (600, 540),
+        (30, 27),
+        // A program that prints expired credentials does not run for each request.
+        (5, 10),
+        (0, 10),
+    ] {
+        let [expires, renewal] = [expires, renewal].map(|after| now + Duration::from_secs(after));
+        assert_eq!(exec::renew_at(expires, now), renewal);
+    }
+    assert_eq!(
+        exec::renew_at(SystemTime::UNIX_EPOCH, now),
+        now + Duration::from_secs(10)
+    );
 }
 
 use core::time::Duration;
