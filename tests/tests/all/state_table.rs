@@ -94,6 +94,7 @@ reset                              | request | fail reset
 reset of a kept connection         | request | fail used
 timed out                          | request | fail timed-out
 TLS failure                        | request | fail tls
+a request that cannot be sent      | request | fail request
 200                                | sent    | head
 401                                | sent    | refuse unauthorized
 403                                | sent    | refuse forbidden
@@ -152,6 +153,7 @@ fn failure(name: &str) -> End {
         "refused" => FailureKind::Refused,
         "timed-out" => FailureKind::TimedOut,
         "tls" => FailureKind::Tls,
+        "request" => FailureKind::Request,
         _ => FailureKind::Reset,
     });
     failure.connection_was_used = name == "used";
