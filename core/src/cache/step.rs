@@ -5,7 +5,7 @@ use core::fmt;
 use crate::cache::store::Values;
 use crate::cache::{Cache, End, Record, Recording, SourceId};
 use crate::decode::{Decode, RawObject};
-use crate::object::{Cached, KeyError, Object, ResourceVersion, Uid};
+use crate::object::{Cached, KeyError, MAX_KEY, Object, ResourceVersion, Uid};
 use crate::reflector::{Change, Frame, ObjectFrame};
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
@@ -136,9 +136,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                         self.mark_stale(source, key);
                     }
                     (change, Some(object)) => {
-                        // A listed object that equals the cached one is in the journal already.
+                        // A listed object that equals the cached one is in the journal already, unless no journal
+                        // stores its key.
                         let is_news = recorder.records()
-                            && (recorder.is_restarted() || !self.holds(source, key, &object));
+                            && (recorder.is_restarted()
+                                || key.len() > MAX_KEY
+                                || !self.holds(source, key, &object));
                         let values = values.unwrap_or_else(|| self.index_values_of(key, &object));
                         // A rejected object leaves the cache with an older state, or with none.
                         return self

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::{Identity, Loss, LostRecords, Reached, Record, RecordLog, Recording, Restored, Retry};
 use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, object_of};
 use crate::decode::{Decode, RawObject};
-use crate::object::{KeyBuf, Object, ResourceVersion};
+use crate::object::{KeyBuf, MAX_KEY, Object, ResourceVersion};
 use crate::reflector::Change;
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
@@ -20,6 +20,9 @@ const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 /// Call [`restore`](Self::restore) first, then pass the recorder to [`Cache::apply`] with each step. Objects are
 /// written before the version that includes them. No version is written during a list, so that a partial list is never
 /// restored. A listed object that equals the cached one is not written again.
+///
+/// A version is incomplete if an object since the last list was unusable, or has a key longer than 317 bytes, which is
+/// not written. The next start then begins with a list, since a decoder that was fixed may accept the object.
 ///
 /// A journal that cannot be written is reported once, and restarted with the next list; until then it keeps its last
 /// state. [`wants_list`](Recording::wants_list) requests that list, and the recovery is reported as well. The delays
@@ -39,6 +42,8 @@ pub struct Recorder<J: RecordLog> {
     distrusts: bool,
     /// Something was written since the last version.
     unsaved: bool,
+    /// The journal lacks the newest state of an object, which only a list brings back.
+    lacks: bool,
     unversioned: Unversioned,
     /// The failure of the journal was reported, and its recovery was not.
     failed: bool,
@@ -80,6 +85,7 @@ impl<J: RecordLog> Recorder<J> {
             broken: false,
             distrusts: false,
             unsaved: false,
+            lacks: false,
             unversioned: Unversioned::No,
             failed: false,
             error: None,
@@ -212,7 +218,7 @@ impl<J: RecordLog> Recording for Recorder<J> {
     }
 
     fn begin(&mut self) {
-        (self.in_list, self.distrusts) = (true, false);
+        (self.in_list, self.distrusts, self.lacks) = (true, false, false);
         if core::mem::take(&mut self.broken) || self.journal.has_failed() {
             self.is_restarted = true;
             let done = self.journal.restart();
@@ -221,10 +227,23 @@ impl<J: RecordLog> Recording for Recorder<J> {
     }
 
     fn append(&mut self, record: Record<'_>) {
+        let key = match record {
+            Record::Put { key, .. } | Record::Delete { key } | Record::Stale { key } => key,
+            Record::Version(_) => "",
+        };
+        let is_stored = key.len() <= MAX_KEY;
+        self.lacks |= match record {
+            Record::Put { .. } => !is_stored,
+            Record::Stale { .. } => true,
+            Record::Delete { .. } | Record::Version(_) => false,
+        };
         if self.broken {
             return;
         }
         self.unsaved = true;
+        if !is_stored {
+            return;
+        }
         let done = self.journal.append(record);
         self.note(done);
     }
@@ -251,11 +270,13 @@ impl<J: RecordLog> Recording for Recorder<J> {
             return;
         }
         let mut text = KeyBuf::new();
-        if core::fmt::Write::write_fmt(&mut text, format_args!("{version}")).is_err() {
+        let written = core::fmt::Write::write_fmt(&mut text, format_args!("{version}"));
+        if written.is_err() || text.as_str().len() > MAX_KEY {
             // No server has versions of that length, and there is nothing to resume without one.
             return;
         }
-        let reached = Reached::new(text.as_str()).at(self.time).complete(complete);
+        let is_whole = complete && !self.lacks;
+        let reached = Reached::new(text.as_str()).at(self.time).complete(is_whole);
         self.append(Record::Version(reached));
         self.unsaved = false;
         if self.failed && !self.broken {

@@ -1,5 +1,7 @@
 //! Keys: `namespace/name`, or `name` for an object without a namespace.
 
+#[cfg(feature = "alloc")]
+use alloc::string::String;
 use core::fmt::{self, Write};
 
 /// A function that writes the key of an object: `namespace/name`, or `name` for an object without a namespace.
@@ -27,7 +29,8 @@ impl fmt::Display for KeyError {
         f.write_str(match self {
             Self::NoKey => "the object has no key: give it a metadata.name",
             Self::TooLong => {
-                "the key is too long: the limit is 317 bytes, or the second parameter of `Inline`"
+                "the key is too long: the limit is the second parameter of `Inline`, and 317 bytes without the \
+                 feature `alloc`"
             }
             Self::Full => "there is no room for another key: raise the first parameter of `Inline`",
             Self::UnknownSource => {
@@ -54,13 +57,18 @@ pub fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
-/// The longest key that the API server allows: a namespace of 63 and a name of 253 bytes.
+/// The longest key with a name that is a DNS subdomain: a namespace of 63 and a name of 253 bytes. Roles and their
+/// bindings can have longer names.
 pub(crate) const MAX_KEY: usize = 63 + 1 + 253;
 
-/// A buffer on the stack for one key, so that a lookup does not allocate.
+/// A buffer for one key, on the stack so that a lookup does not allocate. A key that is longer than [`MAX_KEY`] is
+/// allocated, or does not fit without an allocator.
 pub(crate) struct KeyBuf {
     bytes: [u8; MAX_KEY],
     len: usize,
+    /// The whole key, if it is too long for the bytes.
+    #[cfg(feature = "alloc")]
+    long: String,
 }
 
 impl KeyBuf {
@@ -68,6 +76,8 @@ impl KeyBuf {
         Self {
             bytes: [0; MAX_KEY],
             len: 0,
+            #[cfg(feature = "alloc")]
+            long: String::new(),
         }
     }
 
@@ -86,6 +96,15 @@ impl KeyBuf {
     }
 
     pub(crate) fn as_str(&self) -> &str {
+        #[cfg(feature = "alloc")]
+        if !self.long.is_empty() {
+            return &self.long;
+        }
+        self.short()
+    }
+
+    /// Returns the text in the bytes.
+    fn short(&self) -> &str {
         let bytes = self.bytes.get(..self.len).unwrap_or_default();
         // Only complete `&str`s are written to the buffer.
         core::str::from_utf8(bytes).unwrap_or_default()
@@ -94,13 +113,28 @@ impl KeyBuf {
 
 impl Write for KeyBuf {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        let end = self.len + s.len();
-        self.bytes
-            .get_mut(self.len..end)
-            .ok_or(fmt::Error)?
-            .copy_from_slice(s.as_bytes());
-        self.len = end;
-        Ok(())
+        #[cfg(feature = "alloc")]
+        if !self.long.is_empty() || self.len + s.len() > MAX_KEY {
+            if self.long.is_empty() {
+                self.long = self.short().into();
+            }
+            self.long.push_str(s);
+            return Ok(());
+        }
+        let room = (MAX_KEY - self.len).min(s.len());
+        let fits = (0..=room).rev().find(|at| s.is_char_boundary(*at));
+        let fits = fits.unwrap_or_default();
+        let (now, rest) = s.split_at(fits);
+        if let Some(free) = self.bytes.get_mut(self.len..self.len + fits) {
+            free.copy_from_slice(now.as_bytes());
+        }
+        self.len += fits;
+        // A report shows the part that fits.
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
+        }
     }
 }
 
@@ -123,9 +157,26 @@ mod tests {
     #[test]
     fn a_key_too_long_differs_from_one_that_is_missing() {
         let long = |n: &usize, out: &mut dyn Write| (0..*n).try_for_each(|_| out.write_str("x"));
-        assert_eq!(KeyBuf::of(long, &317).map(|k| k.as_str().len()), Ok(317));
-        assert_eq!(KeyBuf::of(long, &318).err(), Some(KeyError::TooLong));
+        let length = |n: usize| KeyBuf::of(long, &n).map(|key| key.as_str().len());
+        assert_eq!(length(317), Ok(317));
+        let longer = if cfg!(feature = "alloc") {
+            Ok(318)
+        } else {
+            Err(KeyError::TooLong)
+        };
+        assert_eq!(length(318), longer);
         let none = |_: &(), _: &mut dyn Write| Err(fmt::Error);
         assert_eq!(KeyBuf::of(none, &()).err(), Some(KeyError::NoKey));
+    }
+
+    #[test]
+    fn as_much_as_fits_is_shown() {
+        let mut key = KeyBuf::new();
+        let pieces = ["prod", "/", &"é".repeat(300), "x"];
+        let written = pieces.into_iter().try_for_each(|s| key.write_str(s));
+        let length = if cfg!(feature = "alloc") { 606 } else { 317 };
+        assert_eq!(written.is_ok(), cfg!(feature = "alloc"));
+        assert!(key.as_str().starts_with("prod/éé"));
+        assert_eq!(key.as_str().len(), length);
     }
 }

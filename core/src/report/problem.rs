@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::one_line::Escaped;
 use super::{DisplayDebug, DriftKind, Level, Loss, LostRecords};
 use crate::json::{JsonStr, ScanError};
+use crate::object::MAX_KEY;
 use crate::resource::InvalidName;
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
@@ -372,7 +373,9 @@ impl Problem<'_> {
             }
             Self::NoRoom { key } => write!(f, "no room for {key}: the cache is incomplete"),
             Self::KeyTooLong { key } => {
-                write!(f, "the key of {key}… is longer than the storage allows")
+                // Of a key that exceeds the reader's buffer, whole characters of up to four bytes are known.
+                let rest = if key.len() + 4 > MAX_KEY { "…" } else { "" };
+                write!(f, "the key {key}{rest} is longer than the storage allows")
             }
             Self::UnknownSource { key } => {
                 write!(

@@ -454,6 +454,73 @@ async fn what_could_not_be_used_is_stale_after_a_start_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_could_not_be_used_is_listed_at_the_next_start() {
+    let place = Place::new(3);
+    let running = run(place.builder_with::<Picked, _>(picky));
+    running.pods.synced().await.unwrap();
+    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.create("pods", pod("new", 1)).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    running.stop().await;
+    let any = |_: &RawObject<'_>| Ok::<_, String>(Picked);
+    let running = run(place.builder_with::<Picked, _>(any));
+    running.pods.synced().await.unwrap();
+    let health = running.pods.health();
+    assert_eq!((health.objects, health.stale), (4, Vec::new()));
+    assert_eq!(health.lists, 1, "the journal lacks what was rejected");
+    running.stop().await;
+    let running = run(place.builder_with::<Picked, _>(any));
+    running.pods.synced().await.unwrap();
+    let health = running.pods.health();
+    assert_eq!(
+        (health.objects, health.lists),
+        (4, 0),
+        "nothing is missing now"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_any_length_is_cached_and_listed_at_each_start() {
+    let place = Place::new(1);
+    let name = "a".repeat(70_000);
+    place.mock.create("pods", pod(&name, 0)).unwrap();
+    for start in 0..3 {
+        let running = place.start();
+        running.pods.synced().await.unwrap();
+        assert_eq!(running.held(), place.truth());
+        let health = running.pods.health();
+        assert_eq!(
+            (health.objects, health.lists, health.incomplete),
+            (2 + start, 1, false)
+        );
+        place
+            .mock
+            .create("pods", pod(&format!("after{start}"), 0))
+            .unwrap();
+        place.mock.with(|server| {
+            server.compact_all();
+            server.cut_watches();
+        });
+        sleep(Duration::from_secs(9)).await;
+        assert_eq!(
+            running.pods.health().lists,
+            2,
+            "a list of what the journal has already"
+        );
+        running.stop().await;
+    }
+    assert_eq!(place.journal_reports(), [""; 0]);
+    place.mock.delete("pods", "prod", &name).unwrap();
+    place.fill().await;
+    let running = place.start();
+    running.pods.synced().await.unwrap();
+    assert_eq!(
+        (running.held(), running.pods.health().lists),
+        (place.truth(), 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_driver_that_is_dropped_in_the_middle_of_a_list_leaves_what_was_before() {
     let place = Place::new(30);
     place.fill().await;

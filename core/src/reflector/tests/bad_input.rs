@@ -291,13 +291,14 @@ fn a_name_that_is_not_utf8_is_reported_once() {
     w.version("11");
 }
 
-/// A key that is longer than any key of the API server.
+/// Names of roles and their bindings have no limit.
 #[test]
-fn a_name_that_is_too_long_is_reported_once() {
+fn a_name_of_any_length_is_cached() {
     let mut w = World::list().watching();
-    w.events(&[added(&"x".repeat(1000), 11), added("b", 12)]);
-    w.reports(&["key-too-long"]);
-    w.holds(&["a@5", "b@12"]);
+    let name = "x".repeat(1000);
+    w.events(&[added(&name, 11), added("b", 12)]);
+    w.reports(&[]);
+    w.holds(&["a@5", "b@12", &format!("{name}@11")]);
 }
 
 /// The type of a large event is also found at its end.

@@ -73,6 +73,11 @@ impl World {
         }
         self.note(&format!("a process starts, damage: {damage:?}"));
         self.user.refuse_restore(damage == Damage::Undecodable);
+        let is_mended = self.dice.one_in(4);
+        if is_mended {
+            self.note("its decoder accepts all objects");
+            self.user.mend_decoder();
+        }
         self.mock.with(|server| {
             server.clear_faults();
             server.inject(Fault::refuse().always());
@@ -89,6 +94,9 @@ impl World {
             format!("{}, at {version:?}", wrong.clone().unwrap_or_default())
         })?;
         self.user.refuse_restore(false);
+        if is_mended {
+            self.history.accept_all();
+        }
         self.mock.with(FakeServer::clear_faults);
         self.workers.follow(&self.life.informer);
         Ok(())
