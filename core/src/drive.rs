@@ -116,6 +116,9 @@ pub enum Activity {
     },
 }
 
+/// The most warnings that are reported of one response, in case its transport never ends them.
+const MOST_WARNINGS: usize = 100;
+
 /// Runs a reflector until it is stopped: sends its requests, passes it the answers, and passes its frames to the sink.
 ///
 /// The future is as cancel-safe as the transport: dropping it aborts all requests.
@@ -157,7 +160,10 @@ pub async fn drive<R, S, T, C, K>(
             match exchange(reflector, timer, sink, &mut gathered, sending, &mut step).await {
                 Some(Ok((head, mut new))) => {
                     let now = timer.now();
-                    while let Some(text) = new.warning() {
+                    for _ in 0..MOST_WARNINGS {
+                        let Some(text) = new.warning() else {
+                            break;
+                        };
                         sink.report(
                             now,
                             Report::about(pending.phase(), Problem::Warning { text }),

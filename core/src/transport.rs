@@ -181,7 +181,8 @@ pub trait Body {
     /// [`Problem::Warning`](crate::report::Problem::Warning).
     ///
     /// A transport over HTTP returns the texts of `Warning` headers, each once for all clones: see `Warnings`. An API
-    /// server warns of deprecated resources. A wrapper forwards the call. The default returns none.
+    /// server warns of deprecated resources. At most 100 are asked for. A wrapper forwards the call. The default returns
+    /// none.
     fn warning(&mut self) -> Option<&str> {
         None
     }

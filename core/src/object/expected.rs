@@ -119,6 +119,24 @@ impl<X: Text> ExpectedState<X> {
     }
 }
 
+impl<X: Text + PartialEq> ExpectedState<X> {
+    /// Returns whether a cache that [shows](Self::is_shown) this state has another one under the key: the object was changed
+    /// or deleted since the write. If that happened before the cache showed the write, no event tells of it. It is false for a
+    /// deletion.
+    ///
+    /// ```
+    /// use informer_core::{ResourceVersion, object::ExpectedState};
+    ///
+    /// let created = ExpectedState::<Box<str>>::at_version("7");
+    /// assert!(created.is_superseded(None), "it was deleted since");
+    /// assert!(created.is_superseded(Some(&ResourceVersion::new("8"))));
+    /// assert!(!created.is_superseded(Some(&ResourceVersion::new("7"))));
+    /// ```
+    pub fn is_superseded(&self, object: Option<&ResourceVersion<X>>) -> bool {
+        self.gone.is_none() && self.version.is_known() && object != Some(&self.version)
+    }
+}
+
 impl<X: Text> From<&str> for ExpectedState<X> {
     fn from(version: &str) -> Self {
         Self::at_version(version)

@@ -84,6 +84,21 @@ impl<V> Inner<V> {
         has_left || shows(&expected.state)
     }
 
+    /// Returns whether the cache shows what came of a write: the object was changed or deleted since. Of what happened before
+    /// the cache showed the write, no handler was notified.
+    pub(crate) fn is_superseded(&self, key: &str, expected: &Expected) -> bool {
+        // The absence of an object that is not selected is what the write led to.
+        if expected.leaves.is_some()
+            || self.has_left(key, expected)
+            || !self.is_shown(key, expected)
+        {
+            return false;
+        }
+        let cache = self.cache();
+        let version = cache.get(key).map(|object| object.version());
+        expected.state.is_superseded(version)
+    }
+
     /// Returns whether the namespace or the cluster of a write has left, so that the write never arrives.
     fn has_left(&self, key: &str, expected: &Expected) -> bool {
         let join = self.join_of(key);
@@ -114,12 +129,14 @@ impl<V> Inner<V> {
         self.wait_while(key, || !self.is_shown(key, expected)).await
     }
 
-    /// Waits until the cache shows a write, as long as a source of it [is usable](Self::has_no_list).
-    pub(crate) async fn await_write(&self, key: &str, expected: &Expected) -> Result<(), Ended> {
+    /// Waits until the cache shows a write, as long as a source of it [is usable](Self::has_no_list). Returns whether the
+    /// write [is superseded](Self::is_superseded).
+    pub(crate) async fn await_write(&self, key: &str, expected: &Expected) -> Result<bool, Ended> {
         self.wait_while(key, || {
             !self.is_shown(key, expected) && !self.has_no_list(key)
         })
-        .await
+        .await?;
+        Ok(self.is_superseded(key, expected))
     }
 
     /// Waits as long as something is missing. It looks again when a source of the key has reached another version, or when
@@ -216,11 +233,13 @@ pub(crate) trait Shows: Send + Sync {
     /// Returns whether writes of a key need not be awaited, since none of its sources sends a list.
     fn has_no_list(&self, key: &str) -> bool;
     fn is_shown(&self, key: &str, expected: &Expected) -> bool;
+    fn is_superseded(&self, key: &str, expected: &Expected) -> bool;
+    /// Waits until the cache shows a write. Returns whether it is superseded.
     fn wait(
         self: Arc<Self>,
         key: Key,
         expected: Expected,
-    ) -> futures_util::future::BoxFuture<'static, Result<(), Ended>>;
+    ) -> futures_util::future::BoxFuture<'static, Result<bool, Ended>>;
 }
 
 impl<V: Send + Sync + 'static> Shows for Inner<V> {
@@ -253,11 +272,15 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         self.is_shown(key, expected)
     }
 
+    fn is_superseded(&self, key: &str, expected: &Expected) -> bool {
+        self.is_superseded(key, expected)
+    }
+
     fn wait(
         self: Arc<Self>,
         key: Key,
         expected: Expected,
-    ) -> futures_util::future::BoxFuture<'static, Result<(), Ended>> {
+    ) -> futures_util::future::BoxFuture<'static, Result<bool, Ended>> {
         Box::pin(async move { self.await_write(key.as_str(), &expected).await })
     }
 }

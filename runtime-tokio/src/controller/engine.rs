@@ -26,7 +26,7 @@ use super::results::Results;
 use super::sources::LOW;
 use super::start::Held;
 use super::task::{Failure, Next, Retry, Task, Write, Writes};
-use super::writes::WriteLog;
+use super::writes::{Began, WriteLog};
 use crate::cache::entry::Key;
 use crate::health::error::Ended;
 use crate::health::unheard;
@@ -42,8 +42,8 @@ pub(super) type Ran = Result<Next, (Arc<dyn Error + Send + Sync>, Retry)>;
 pub(super) struct Run {
     work: Work<Key>,
     writes: Writes,
-    /// The position of each log when the run began.
-    began: Vec<u64>,
+    /// The begin of the run in each log.
+    began: Vec<Began>,
     since: Instant,
     task: AbortHandle,
     /// Whether it was reported that it takes long.
@@ -127,7 +127,7 @@ where
         }
         let attempt = self.queue.requeues(work.key());
         let writes = Writes::default();
-        let began = self.writes.iter().map(WriteLog::position).collect();
+        let began = self.writes.iter().map(WriteLog::begin).collect();
         let (key, recorded) = (work.key().clone(), Arc::clone(&writes));
         let (reconcile, lister) = (Arc::clone(&self.reconcile), self.lister.clone());
         let span = tracing::info_span!(
@@ -222,6 +222,7 @@ where
             ..
         } = run;
         *self.counts.reconcile() += since.elapsed();
+        let has_succeeded = matches!(&ended, Ok((_, Ok(_))));
         let key = work.key();
         if is_reported {
             self.counts.long().retain(|long| long != key);
@@ -282,22 +283,25 @@ where
         }
         let mut writes =
             core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
-        let logs = self.writes.iter().zip(began);
-        writes.extend(logs.flat_map(|(log, began)| log.since(began)));
+        writes.extend(began.iter().flat_map(Began::writes));
         if !writes.is_empty() {
-            self.settle(work, writes);
+            self.settle(work, writes, has_succeeded);
         }
     }
 
-    /// Keeps the key in processing until the cache shows its writes, or until the deadline.
-    fn settle(&self, work: Work<Key>, writes: Vec<Write>) {
+    /// Keeps the key in processing until the cache shows its writes, or until the deadline. If one of them is superseded, the
+    /// key is requeued, since no event may tell. A key that failed is requeued anyway, under its rate limit.
+    fn settle(&self, work: Work<Key>, writes: Vec<Write>, has_succeeded: bool) {
+        let queue = self.queue.clone();
         let (failures, counts) = (self.failures.clone(), Arc::clone(&self.counts));
         let waited = self.write_deadline;
         let until = tokio::time::sleep(waited).deadline();
         self.settling.push(Box::pin(async move {
+            let mut is_superseded = false;
             for write in writes {
                 // If the informer has ended, the controller ends as well.
-                if timeout_at(until, write.seen).await.is_ok() {
+                if let Ok(seen) = timeout_at(until, write.seen).await {
+                    is_superseded |= seen.unwrap_or(false);
                     continue;
                 }
                 counts.unseen.fetch_add(1, ORDER);
@@ -308,6 +312,9 @@ where
                     waited,
                 };
                 failures.report(work.key(), &failure);
+            }
+            if is_superseded && has_succeeded {
+                queue.add(work.key().clone());
             }
         }));
     }

@@ -45,7 +45,8 @@ pub(crate) struct Write {
     pub(crate) informer: String,
     pub(crate) key: Key,
     pub(crate) expected: ExpectedState<Key>,
-    pub(crate) seen: Pin<Box<dyn Future<Output = Result<(), Ended>> + Send>>,
+    /// Resolves to whether the object was changed or deleted since.
+    pub(crate) seen: Pin<Box<dyn Future<Output = Result<bool, Ended>> + Send>>,
 }
 
 impl<F: Form> Task<F> {

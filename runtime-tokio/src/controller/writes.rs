@@ -22,7 +22,8 @@ const KEEP: Duration = Duration::from_secs(300);
 /// A program that sees the answers of the API server, such as a wrapper of the client, [records](Self::record) the writes.
 /// A [`Controller`](super::Controller) whose informers [came with the log](super::Provided::with_writes) waits for the
 /// writes that were recorded during a run before it reconciles the key again. So no run sees a state from before its
-/// own writes. The log does not know which run wrote something, so writes of concurrent runs are awaited too.
+/// own writes. If the caches then show another state than a write of a successful run left, the key is reconciled again,
+/// since no event may tell what happened before the caches showed the write. The log does not know which run wrote something, so writes of concurrent runs are awaited too.
 ///
 /// A write is awaited only in the caches that the server sends it to: attached informers of the resource whose
 /// namespaces and selectors match the object, or whose cache holds it. It is not awaited in an informer that has never had
@@ -51,6 +52,8 @@ struct State {
     /// The writes that were not shown when they were recorded, by their number.
     pending: VecDeque<Pending>,
     next: u64,
+    /// The numbers of the next write at the begin of each run that has not ended.
+    runs: Vec<u64>,
     /// The number of writes at which those that are shown are removed.
     sweep_at: usize,
 }
@@ -125,7 +128,8 @@ impl WriteLog {
                     expected.leaves = Some(Leaves { after });
                 }
             }
-            if cache.is_over() || cache.is_shown(key, &expected) {
+            let is_shown = cache.is_shown(key, &expected);
+            if cache.is_over() || is_shown && !cache.is_superseded(key, &expected) {
                 continue;
             }
             let mut state = self.lock();
@@ -154,13 +158,19 @@ impl WriteLog {
         Ok(())
     }
 
-    /// Returns the number of the next write.
-    pub(super) fn position(&self) -> u64 {
-        self.lock().next
+    /// Begins a run, whose writes stay in the log until it ends.
+    pub(super) fn begin(&self) -> Began {
+        let mut state = self.lock();
+        let next = state.next;
+        state.runs.push(next);
+        Began {
+            log: self.clone(),
+            next,
+        }
     }
 
-    /// Returns the writes from a number on that are not shown yet.
-    pub(super) fn since(&self, number: u64) -> Vec<Write> {
+    /// Returns the writes from a number on that are not shown yet, or that are superseded.
+    fn since(&self, number: u64) -> Vec<Write> {
         let pending: Vec<_> = {
             let state = self.lock();
             let pending = state.pending.iter().filter(|one| one.number >= number);
@@ -173,7 +183,9 @@ impl WriteLog {
         pending
             .into_iter()
             .filter(|(cache, key, expected)| {
-                !cache.is_shown(key.as_str(), expected) && !cache.has_no_list(key.as_str())
+                let key = key.as_str();
+                let is_awaited = !cache.is_shown(key, expected) && !cache.has_no_list(key);
+                is_awaited || cache.is_superseded(key, expected)
             })
             .map(|(cache, key, expected)| Write {
                 informer: cache.name().to_owned(),
@@ -199,20 +211,25 @@ impl WriteLog {
         (!cache.is_shown(key, &last.expected)).then(|| last.expected.state.clone())
     }
 
-    /// Removes the writes that are shown, or that are too old. It does so whenever their number has doubled.
+    /// Removes the writes that are shown, or that are too old. It does so whenever their number has doubled. What came of the
+    /// writes of a run matters until it ends.
     fn sweep(&self) {
         let mut dropped = Vec::new();
         let mut state = self.lock();
         if state.pending.len() < state.sweep_at {
             return;
         }
+        let oldest = state.runs.iter().min().copied().unwrap_or(u64::MAX);
         state.pending.retain(|one| {
             let Some(cache) = one.cache.upgrade() else {
                 return false;
             };
             let is_old = one.at.elapsed() > KEEP;
-            let is_over = cache.is_over() || cache.is_shown(one.key.as_str(), &one.expected);
-            if is_old && !is_over && !cache.has_no_list(one.key.as_str()) {
+            let key = one.key.as_str();
+            let is_shown = cache.is_shown(key, &one.expected);
+            let matters = one.number >= oldest && cache.is_superseded(key, &one.expected);
+            let is_over = cache.is_over() || is_shown && !matters;
+            if is_old && !is_over && !is_shown && !cache.has_no_list(one.key.as_str()) {
                 tracing::warn!(informer = cache.name(), key = %one.key, "a write was not shown within {KEEP:?}");
             }
             // It may be the last reference.
@@ -226,6 +243,28 @@ impl WriteLog {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code of users runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The begin of a run.
+pub(super) struct Began {
+    log: WriteLog,
+    next: u64,
+}
+
+impl Began {
+    /// Returns the writes since that are not shown yet, or that are superseded.
+    pub(super) fn writes(&self) -> Vec<Write> {
+        self.log.since(self.next)
+    }
+}
+
+impl Drop for Began {
+    fn drop(&mut self) {
+        let mut state = self.log.lock();
+        if let Some(at) = state.runs.iter().position(|next| *next == self.next) {
+            state.runs.swap_remove(at);
+        }
     }
 }
 

@@ -218,12 +218,12 @@ impl<F: Form> Informer<F> {
     }
 
     /// Waits like [`wait_for_write`](Self::wait_for_write), but not for an informer that has never had a list and cannot
-    /// list now.
+    /// list now. Returns whether the object was changed or deleted since the write.
     pub(crate) async fn await_write(
         &self,
         key: &str,
         expected: ExpectedState<Key>,
-    ) -> Result<(), Ended> {
+    ) -> Result<bool, Ended> {
         let expected = self.inner.expected(key, expected);
         self.inner.await_write(key, &expected).await
     }

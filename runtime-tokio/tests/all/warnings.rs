@@ -6,11 +6,11 @@ use informer_mock::{FakeServer, Mock, MockTransport, TokioClock};
 use informer_tokio::transport::{BoxTransport, Get, Head, Transport};
 use informer_tokio::{Informer, Raw, Resource, boxed};
 
-/// Adds a warning to each response.
+/// Adds this many warnings to each response.
 #[derive(Clone)]
-struct Warning<T>(T);
+struct Warning<T>(T, usize);
 
-struct WarningBody<B>(B, Option<&'static str>);
+struct WarningBody<B>(B, usize);
 
 impl<T: Transport> Transport for Warning<T> {
     type Body = WarningBody<T::Body>;
@@ -18,7 +18,7 @@ impl<T: Transport> Transport for Warning<T> {
 
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), T::Error> {
         let (head, body) = self.0.send(get).await?;
-        Ok((head, WarningBody(body, Some("pods are\nold"))))
+        Ok((head, WarningBody(body, self.1)))
     }
 }
 
@@ -30,14 +30,21 @@ impl<B: informer_tokio::transport::Body> informer_tokio::transport::Body for War
     }
 
     fn warning(&mut self) -> Option<&str> {
-        self.1.take()
+        self.1 = self.1.checked_sub(1)?;
+        Some("pods are\nold")
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_warning_is_a_report_and_no_failure() {
+    for warnings in [1, usize::MAX] {
+        reports_of(warnings).await;
+    }
+}
+
+async fn reports_of(warnings: usize) {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    let inner: Warning<MockTransport<FakeServer, TokioClock>> = Warning(mock.transport());
+    let inner: Warning<MockTransport<FakeServer, TokioClock>> = Warning(mock.transport(), warnings);
     let transport: BoxTransport = boxed!(inner);
     let reports = Arc::<Mutex<Vec<_>>>::default();
     let heard = Arc::clone(&reports);
@@ -59,6 +66,8 @@ async fn a_warning_is_a_report_and_no_failure() {
                 .all(|said| said.starts_with(begin) && said.ends_with(end)),
         "{reports:?}"
     );
+    // A list or a stream, and perhaps a watch.
+    assert!(reports.len() <= 2 * warnings.min(100), "{}", reports.len());
     assert!(pods.health().last_error.is_none());
     driver.abort();
 }

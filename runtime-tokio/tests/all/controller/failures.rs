@@ -465,7 +465,7 @@ async fn a_run_that_does_not_end_is_reported_or_cut() {
     assert_eq!(controller.stop().await, Stopped::default());
 }
 
-/// The controller is told of no later deletion of such an object, so that it never removes its finalizer.
+/// The controller is notified of no later deletion of such an object, so that it never removes its finalizer.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_leaves_the_selection_with_a_finalizer_is_reported() {
     for has_controller in [true, false] {

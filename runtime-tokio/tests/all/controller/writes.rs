@@ -1,6 +1,6 @@
 //! Logs of writes, and controllers that run their informers.
 
-use informer_tokio::controller::{Provided, WriteLog};
+use informer_tokio::controller::{IntoInformer as _, Predicate, Provided, WriteLog};
 
 use super::*;
 
@@ -172,6 +172,65 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     sets.ended().await;
     client.send("PUT", &SETS, "a", &set("a", 1));
     assert_eq!(waits(&log).await, 0);
+}
+
+/// Somebody undoes a write while its informer has no watch, so the cache shows no difference and no event tells of it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    mock.create("replicasets.apps", set("b", 0)).unwrap();
+    let on_node = |name: &str, node: &str| {
+        let mut pod = pod(name, &[]);
+        pod["spec"] = json!({ "nodeName": node });
+        pod
+    };
+    mock.create("pods", on_node("b", "old")).unwrap();
+    let log = WriteLog::default();
+    let client = Client {
+        mock: mock.clone(),
+        log: log.clone(),
+    };
+    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    pods.synced().await.unwrap();
+    let away = Fault::refuse().on_path("/api/v1/pods").always();
+    mock.with(|server| {
+        server.cut_watches();
+        server.inject(away);
+    });
+    let node = |pod: &informer_tokio::Entry<Raw>| pod.string_at(&["spec", "nodeName"]);
+    let moved = Predicate::new(move |old, new| node(old) != node(new));
+    let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log)).watches(
+        Provided::from(pods.clone()).with_writes(&log).when(moved),
+        |pod| [pod.key().clone()],
+    );
+    let controller = run(controller, {
+        let lister = pods.lister();
+        move |task: Task<Raw>| {
+            let shown = lister.get_by_key(task.as_str());
+            let method = if shown.is_some() { "PUT" } else { "POST" };
+            if shown.as_ref().and_then(node).as_deref() != Some("new") {
+                client.send(method, &PODS, task.name(), &on_node(task.name(), "new"));
+            }
+            core::future::ready(Ok(()))
+        }
+    });
+    sleep(secs(5)).await;
+    assert_eq!(controller.handle.metrics().waiting_for_writes, 2);
+    mock.delete("pods", "prod", "a").unwrap();
+    mock.apply("pods", on_node("b", "old")).unwrap();
+    mock.with(FakeServer::clear_faults);
+    sleep(secs(120)).await;
+    let node = |name: &str| {
+        mock.with(|server| Some(server.get("pods", "prod", name)?["spec"]["nodeName"].clone()))
+    };
+    assert_eq!(
+        (node("a"), node("b")),
+        (Some(json!("new")), Some(json!("new")))
+    );
+    let metrics = controller.handle.metrics();
+    assert!(metrics.succeeded <= 6, "{metrics:?}");
+    controller.stop().await;
 }
 
 /// An informer that cannot list shows no write, neither to a controller nor to a log, and slows nobody down.
