@@ -2,8 +2,11 @@
 
 use core::time::Duration;
 
+use informer_hyper::HyperTransport;
 use informer_tests::proxy::{Cut, FaultProxy};
-use informer_tests::real::{Identity, Outcome, Plane, Protocol, Subject, ensure, until};
+use informer_tests::real::{
+    Identity, Outcome, Plane, Protocol, Recorded, Subject, Table, ensure, until,
+};
 use informer_tests::say;
 use informer_tokio::informer::Initial;
 use tokio::time::Instant;
@@ -93,7 +96,6 @@ pub(crate) async fn etcd_stops_and_continues(context: Context) -> Outcome {
 /// are not there yet, and sends nothing. They notice the silence, list, and notify their handlers of the deletion of
 /// what the copy lacks.
 pub(crate) async fn etcd_is_restored(context: Context) -> Outcome {
-    const LOST: usize = 200;
     let plane = Plane::start(context.assets()?, &[]).await?;
     let cluster = plane.cluster().await?;
     let mut tables = Vec::new();
@@ -115,7 +117,6 @@ pub(crate) async fn etcd_is_restored(context: Context) -> Outcome {
             (Protocol::Http2, Initial::Stream),
         ] {
             let transport = cluster.transport(protocol, &Identity::Admin, None)?;
-            // A bookmark comes each minute, and two seconds before the end of a watch.
             transport.end_watches_after(5);
             let clone = transport.clone();
             let subject = Subject::start(transport, table, |builder| builder.initial(initial));
@@ -123,15 +124,48 @@ pub(crate) async fn etcd_is_restored(context: Context) -> Outcome {
             subjects.push((table, subject, clone));
         }
     }
-    for table in &tables {
+    // A server that starts or stops may refuse every watch in a way that leads to a list.
+    for round in 1..=3 {
+        let (silent, took) = is_restored(&plane, &tables, &subjects, round).await?;
+        say(&format!(
+            "restored: {} informers, {silent} of them by a silent watch, {LOST} objects less for each; all correct {took:.1?} \
+             after the server was back",
+            subjects.len(),
+        ));
+        if silent > 0 {
+            return Ok(());
+        }
+    }
+    Err("no watch was silent".into())
+}
+
+/// The objects that the earlier copy of etcd does not have.
+const LOST: usize = 200;
+
+/// Restores etcd from the copy, for the time `round`. Returns how many watches were silent, and how long it took until all
+/// informers agreed with the server.
+async fn is_restored(
+    plane: &Plane,
+    tables: &[Table],
+    subjects: &[(&Table, Subject, Recorded<HyperTransport>)],
+    round: u64,
+) -> Outcome<(usize, Duration)> {
+    for table in tables {
         table.create_many("lost", LOST).await?;
         table.delete("item-00001").await?;
         table.update("item-00002", 1).await?;
     }
-    let mut value = 1_000;
-    for (table, subject, transport) in &subjects {
+    // A bookmark comes each minute, and two seconds before the end of a watch.
+    for (_, _, transport) in subjects {
+        transport.end_watches_after(5);
+    }
+    let mut versions = Vec::new();
+    for (table, subject, _) in subjects {
         subject.agrees(table).await?;
-        let before = subject.informer.resource_version();
+        versions.push(subject.informer.resource_version());
+    }
+    let mut value = 1_000 * round;
+    for ((table, subject, transport), before) in subjects.iter().zip(versions) {
         let other = &tables[usize::from(core::ptr::eq(*table, &raw const tables[0]))];
         let mut waited = 0;
         while subject.informer.resource_version() == before {
@@ -147,26 +181,18 @@ pub(crate) async fn etcd_is_restored(context: Context) -> Outcome {
     }
 
     plane.stop().await?;
-    for (_, subject, _) in &subjects {
+    for (_, subject, _) in subjects {
         subject.history.server_is_restored();
     }
     plane.restore().await?;
     plane.restart(&[]).await?;
     let restored = Instant::now();
     let mut silent = 0;
-    for (table, subject, _) in &subjects {
+    for (table, subject, _) in subjects {
         subject.agrees(table).await?;
         let lost = subject.history.with(|book| book.counts[3]);
-        subject.ensure(lost == LOST as u64, "a deletion was not notified")?;
+        subject.ensure(lost == round * LOST as u64, "a deletion was not notified")?;
         silent += usize::from(subject.reports("silent") >= 1);
     }
-    // A server that starts or stops may refuse a watch in a way that leads to a list.
-    ensure(silent > 0, "no watch was silent")?;
-    say(&format!(
-        "restored: {} informers, {silent} of them by a silent watch, {LOST} objects less for each; all correct {:.1?} after \
-         the server was back",
-        subjects.len(),
-        restored.elapsed(),
-    ));
-    Ok(())
+    Ok((silent, restored.elapsed()))
 }
