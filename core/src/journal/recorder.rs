@@ -227,21 +227,18 @@ impl<J: RecordLog> Recording for Recorder<J> {
     }
 
     fn append(&mut self, record: Record<'_>) {
-        let key = match record {
-            Record::Put { key, .. } | Record::Delete { key } | Record::Stale { key } => key,
-            Record::Version(_) => "",
+        let (key, lacks) = match record {
+            Record::Put { key, .. } => (key, key.len() > MAX_KEY),
+            Record::Stale { key } => (key, true),
+            Record::Delete { key } => (key, false),
+            Record::Version(_) => ("", false),
         };
-        let is_stored = key.len() <= MAX_KEY;
-        self.lacks |= match record {
-            Record::Put { .. } => !is_stored,
-            Record::Stale { .. } => true,
-            Record::Delete { .. } | Record::Version(_) => false,
-        };
+        self.lacks |= lacks;
         if self.broken {
             return;
         }
         self.unsaved = true;
-        if !is_stored {
+        if key.len() > MAX_KEY {
             return;
         }
         let done = self.journal.append(record);

@@ -109,7 +109,8 @@ impl<F: Form> Task<F> {
     ///
     /// The key is not reconciled again until that informer's cache shows the write, so that no run sees the state
     /// before its own write and repeats it. Record the write as soon as it is done: it counts even if the run fails
-    /// afterwards. The wait is limited by
+    /// afterwards. If the cache then shows another state than the write of a successful run left, the key is requeued, since
+    /// no event may tell of what happened in between. The wait is limited by
     /// [`Controller::write_deadline`](crate::controller::Controller::write_deadline), and ends if the informer has never
     /// had a list and cannot list now.
     ///

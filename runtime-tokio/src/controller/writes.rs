@@ -22,8 +22,9 @@ const KEEP: Duration = Duration::from_secs(300);
 /// A program that sees the answers of the API server, such as a wrapper of the client, [records](Self::record) the writes.
 /// A [`Controller`](super::Controller) whose informers [came with the log](super::Provided::with_writes) waits for the
 /// writes that were recorded during a run before it reconciles the key again. So no run sees a state from before its
-/// own writes. If the caches then show another state than a write of a successful run left, the key is reconciled again,
-/// since no event may tell what happened before the caches showed the write. The log does not know which run wrote something, so writes of concurrent runs are awaited too.
+/// own writes. If the caches then show another state than a write of a successful run left, the key is requeued, since no
+/// event may tell of what happened in between. The log does not know which run wrote something, so writes of concurrent
+/// runs are awaited too.
 ///
 /// A write is awaited only in the caches that the server sends it to: attached informers of the resource whose
 /// namespaces and selectors match the object, or whose cache holds it. It is not awaited in an informer that has never had
