@@ -301,7 +301,7 @@ where
             for write in writes {
                 // If the informer has ended, the controller ends as well.
                 if let Ok(seen) = timeout_at(until, write.seen).await {
-                    is_superseded |= seen.unwrap_or(false);
+                    is_superseded |= write.is_last && seen.unwrap_or(false);
                     continue;
                 }
                 counts.unseen.fetch_add(1, ORDER);

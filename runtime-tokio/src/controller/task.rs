@@ -45,6 +45,8 @@ pub(crate) struct Write {
     pub(crate) informer: String,
     pub(crate) key: Key,
     pub(crate) expected: ExpectedState<Key>,
+    /// The run has not recorded a later write to the object.
+    pub(crate) is_last: bool,
     /// Resolves to whether the object was changed or deleted since.
     pub(crate) seen: Pin<Box<dyn Future<Output = Result<bool, Ended>> + Send>>,
 }
@@ -109,7 +111,7 @@ impl<F: Form> Task<F> {
     ///
     /// The key is not reconciled again until that informer's cache shows the write, so that no run sees the state
     /// before its own write and repeats it. Record the write as soon as it is done: it counts even if the run fails
-    /// afterwards. If the cache then shows another state than the write of a successful run left, the key is requeued, since
+    /// afterwards. If the cache then shows another state than a successful run left, the key is requeued, since
     /// no event may tell of what happened in between. The wait is limited by
     /// [`Controller::write_deadline`](crate::controller::Controller::write_deadline), and ends if the informer has never
     /// had a list and cannot list now.
@@ -137,15 +139,17 @@ impl<F: Form> Task<F> {
             informer: informer.name().to_owned(),
             key: key.clone(),
             expected: expected.clone(),
+            is_last: true,
             seen: {
                 let (informer, key) = (informer.clone(), key.clone());
                 Box::pin(async move { informer.await_write(key.as_str(), expected).await })
             },
         };
-        self.writes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(write);
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        for earlier in &mut *writes {
+            earlier.is_last &= (&earlier.informer, &earlier.key) != (&write.informer, &write.key);
+        }
+        writes.push(write);
     }
 }
 

@@ -22,7 +22,7 @@ const KEEP: Duration = Duration::from_secs(300);
 /// A program that sees the answers of the API server, such as a wrapper of the client, [records](Self::record) the writes.
 /// A [`Controller`](super::Controller) whose informers [came with the log](super::Provided::with_writes) waits for the
 /// writes that were recorded during a run before it reconciles the key again. So no run sees a state from before its
-/// own writes. If the caches then show another state than a write of a successful run left, the key is requeued, since no
+/// own writes. If the caches then show another state than a successful run left, the key is requeued, since no
 /// event may tell of what happened in between. The log does not know which run wrote something, so writes of concurrent
 /// runs are awaited too.
 ///
@@ -65,6 +65,8 @@ struct Pending {
     cache: Weak<dyn Shows>,
     key: Key,
     expected: Expected,
+    /// No later write to the object was recorded.
+    is_last: bool,
 }
 
 impl WriteLog {
@@ -130,16 +132,23 @@ impl WriteLog {
                 }
             }
             let is_shown = cache.is_shown(key, &expected);
-            if cache.is_over() || is_shown && !cache.is_superseded(key, &expected) {
+            let is_over = cache.is_over() || is_shown && !cache.is_superseded(key, &expected);
+            let same = Arc::downgrade(cache);
+            let mut state = self.lock();
+            let earlier = state.pending.iter_mut();
+            earlier
+                .filter(|one| one.key.as_str() == key && one.cache.ptr_eq(&same))
+                .for_each(|one| one.is_last = false);
+            if is_over {
                 continue;
             }
-            let mut state = self.lock();
             let pending = Pending {
                 number: state.next,
                 at: Instant::now(),
-                cache: Arc::downgrade(cache),
+                cache: same,
                 key: Key::new(key),
                 expected,
+                is_last: true,
             };
             state.next += 1;
             state.pending.push_back(pending);
@@ -177,21 +186,23 @@ impl WriteLog {
             let pending = state.pending.iter().filter(|one| one.number >= number);
             pending
                 .filter_map(|one| {
-                    Some((one.cache.upgrade()?, one.key.clone(), one.expected.clone()))
+                    let (key, expected) = (one.key.clone(), one.expected.clone());
+                    Some((one.cache.upgrade()?, key, expected, one.is_last))
                 })
                 .collect()
         };
         pending
             .into_iter()
-            .filter(|(cache, key, expected)| {
+            .filter(|(cache, key, expected, is_last)| {
                 let key = key.as_str();
                 let is_awaited = !cache.is_shown(key, expected) && !cache.has_no_list(key);
-                is_awaited || cache.is_superseded(key, expected)
+                is_awaited || *is_last && cache.is_superseded(key, expected)
             })
-            .map(|(cache, key, expected)| Write {
+            .map(|(cache, key, expected, is_last)| Write {
                 informer: cache.name().to_owned(),
                 key: key.clone(),
                 expected: expected.state.clone(),
+                is_last,
                 seen: cache.wait(key, expected),
             })
             .collect()
@@ -228,7 +239,9 @@ impl WriteLog {
             let is_old = one.at.elapsed() > KEEP;
             let key = one.key.as_str();
             let is_shown = cache.is_shown(key, &one.expected);
-            let matters = one.number >= oldest && cache.is_superseded(key, &one.expected);
+            let matters = one.number >= oldest
+                && one.is_last
+                && cache.is_superseded(key, &one.expected);
             let is_over = cache.is_over() || is_shown && !matters;
             if is_old && !is_over && !is_shown && !cache.has_no_list(one.key.as_str()) {
                 tracing::warn!(informer = cache.name(), key = %one.key, "a write was not shown within {KEEP:?}");

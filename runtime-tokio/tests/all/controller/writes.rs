@@ -233,6 +233,56 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
     controller.stop().await;
 }
 
+/// The second write of a run to an object supersedes the first one, and that is no news.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_writes_an_object_twice_is_not_run_again_for_that() {
+    for recorded in [false, true] {
+        let mock = server();
+        mock.create("replicasets.apps", set("a", 0)).unwrap();
+        let log = WriteLog::default();
+        let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+        log.attach(&pods);
+        pods.synced().await.unwrap();
+        // The next list shows both writes at once.
+        mock.with(|server| {
+            server.cut_watches();
+            server.inject(Fault::refuse().on_path("/api/v1/pods").always());
+        });
+        // An empty log, if the runs record their writes themselves.
+        let used = if recorded { log } else { WriteLog::default() };
+        let client = Client {
+            mock: mock.clone(),
+            log: used.clone(),
+        };
+        let controller = Controller::new(Provided::from(sets.clone()).with_writes(&used));
+        let controller = run(controller, {
+            let pods = pods.clone();
+            move |task: Task<Raw>| {
+                for (method, uid) in [("POST", "1"), ("PUT", "2")] {
+                    let mut pod = pod("p", &[]);
+                    pod["metadata"]["labels"] = json!({ "round": uid });
+                    let version = client.send(method, &PODS, "p", &pod);
+                    if !recorded {
+                        task.wrote(&pods, &Key::new("prod/p"), &*version.to_string());
+                    }
+                }
+                core::future::ready(Ok(()))
+            }
+        });
+        sleep(secs(5)).await;
+        mock.with(FakeServer::clear_faults);
+        sleep(secs(60)).await;
+        assert!(pods.lister().get("prod", "p").is_some());
+        let metrics = controller.handle.metrics();
+        assert_eq!(
+            (metrics.succeeded, metrics.panicked, metrics.failed),
+            (1, 0, 0),
+            "recorded: {recorded}"
+        );
+        controller.stop().await;
+    }
+}
+
 /// An informer that cannot list shows no write, neither to a controller nor to a log, and slows nobody down.
 #[tokio::test(start_paused = true)]
 async fn a_write_is_not_awaited_in_an_informer_that_cannot_list() {
