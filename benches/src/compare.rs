@@ -39,7 +39,7 @@ const COLUMNS: [&str; 7] = [
     "events_cpu_s",
     "end_rss_kb",
 ];
-const LATENCIES: [&str; 3] = ["p50", "p99", "max"];
+const LATENCIES: [&str; 4] = ["p50", "p99", "max", "caught_up_ms"];
 
 /// Runs the plan; returns the table.
 ///
@@ -91,6 +91,18 @@ pub fn run(plan: &Plan) -> io::Result<String> {
         }
     }
     Ok(table(&runs))
+}
+
+/// Returns the model of the processor and how many of them this process can use.
+#[must_use]
+pub fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown", |(_, model)| model.trim());
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{count} x {model}")
 }
 
 /// Parses `name=value` pairs; values that are not numbers are skipped.
@@ -151,6 +163,7 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
             let ratio = reference(other)
                 .filter(|_| !name.starts_with("kube-rs"))
                 .and_then(|runs| median(runs, column))
+                .filter(|theirs| *theirs > 0.0)
                 .map(|theirs| format!(" ({:.2})", value / theirs))
                 .unwrap_or_default();
             out.push_str(&format!(" {shown}{ratio} |"));

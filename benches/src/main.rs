@@ -269,7 +269,8 @@ fn compare(options: Compare) -> io::Result<()> {
             plan.server
                 .extend((tls == "on").then(|| "--tls".to_owned()));
             let table = compare::run(&plan)?;
-            println!("Chunks: {chunks}. TLS: {tls}.\n\n{table}\n");
+            let processor = compare::processor();
+            println!("Processors: {processor}. Chunks: {chunks}. TLS: {tls}.\n\n{table}\n");
         }
     }
     Ok(())

@@ -13,9 +13,6 @@ pub const SENTINEL: &str = "zz-sentinel";
 /// The annotation with the time at which the server sent an event, if it has 20 digits.
 pub const STAMP: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// The number of events that warm up the connection before latencies are measured.
-const WARM_UP: usize = 1000;
-
 /// The resources that the process has used so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
@@ -99,6 +96,12 @@ pub struct Tally {
     adds: u64,
     updates: u64,
     checksum: u64,
+    /// The time at which the latest notification ended, since the epoch.
+    idle_at: Duration,
+    /// The send time of the first event.
+    first_sent: Option<Duration>,
+    /// How long the notifications lagged after the first event had been sent.
+    caught_up: Option<Duration>,
     latencies_us: Vec<u32>,
 }
 
@@ -128,6 +131,9 @@ impl Tally {
             adds: 0,
             updates: 0,
             checksum: 0,
+            idle_at: since_epoch(),
+            first_sent: None,
+            caught_up: None,
             latencies_us: Vec::new(),
         }
     }
@@ -135,6 +141,7 @@ impl Tally {
     /// Records that the initial list is complete.
     pub fn synced(&mut self) {
         self.synced = Some(Usage::now());
+        self.idle_at = since_epoch();
     }
 
     /// Records an event. Returns whether it ends the run.
@@ -158,17 +165,23 @@ impl Tally {
     }
 
     /// Records the latency of an event, if it has the time at which it was sent.
+    ///
+    /// Latencies count from the first event that was sent when none was pending.
     pub fn stamp(&mut self, stamp: &str) {
         if stamp.len() != 20 {
             return;
         }
-        let Ok(sent) = stamp.parse::<u64>() else {
+        let Ok(sent) = stamp.parse().map(Duration::from_nanos) else {
             return;
         };
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let took = now.saturating_sub(Duration::from_nanos(sent));
+        let now = since_epoch();
+        let first = *self.first_sent.get_or_insert(sent);
+        if self.caught_up.is_none() && sent >= self.idle_at {
+            self.caught_up = Some(sent.saturating_sub(first));
+            self.latencies_us.clear();
+        }
+        self.idle_at = now;
+        let took = now.saturating_sub(sent);
         self.latencies_us
             .push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
     }
@@ -197,13 +210,21 @@ impl Tally {
             self.updates,
             self.checksum,
         );
-        let latencies = self.latencies_us.get_mut(WARM_UP..).unwrap_or_default();
-        if !latencies.is_empty() {
+        if !self.latencies_us.is_empty() {
             lines.push('\n');
-            lines.push_str(&percentiles("latency_us", latencies));
+            lines.push_str(&percentiles("latency_us", &mut self.latencies_us));
+            // Without a number, no event was sent when none was pending, and all of them count.
+            let caught_up = self.caught_up.map(|took| took.as_millis().to_string());
+            let caught_up = caught_up.as_deref().unwrap_or("never");
+            lines.push_str(&format!(" caught_up_ms={caught_up}"));
         }
         lines
     }
+}
+
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 /// Formats a line of durations: `name p50=… p99=… max=… n=…`.
