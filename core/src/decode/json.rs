@@ -51,6 +51,10 @@ impl<T: DeserializeOwned> Decode for Decoder<Json<T>> {
         true
     }
 
+    fn is_in_pieces(&self) -> bool {
+        true
+    }
+
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
         self.prune.lend(raw.json(), keep);
     }

@@ -145,6 +145,13 @@ pub trait Decode {
         false
     }
 
+    /// Returns whether a value consists of many allocations. A runtime with several threads then leaves all objects to the
+    /// threads that help to decode, and returns replaced ones to them, so that their memory is allocated and freed by
+    /// the same thread.
+    fn is_in_pieces(&self) -> bool {
+        false
+    }
+
     /// Returns whether the decoder ignores `metadata.managedFields`, so that they may be left out of a frame.
     ///
     /// managedFields make up a third of many objects. If they are skipped, an object that exceeds the frame limit only

@@ -55,6 +55,10 @@ impl<T: prost::Message + Default> Decode for Decoder<Proto<T>> {
         true
     }
 
+    fn is_in_pieces(&self) -> bool {
+        true
+    }
+
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
         self.prune.lend(raw.bytes(), keep);
     }

@@ -3,14 +3,19 @@
 //! An allocator such as glibc's has a heap for each thread, and locks it while another thread frees memory of it. If
 //! handlers dropped old states while the driver decodes new ones at full speed, they would wait for each other at most
 //! allocations. Besides, the next state of an object fits where the old one was.
+//!
+//! Nothing waits for a thread that has nothing to do: a helper thread drops what waits for it before it ends, and the
+//! driver before it waits.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use informer_core::object::Cached;
+
 use crate::cache::entry::Shared as Object;
 
-/// The most objects of one heap that wait. Further ones are dropped at once.
-const MOST: usize = 128;
+/// The most bytes of JSON of the objects of one heap that wait. Further objects are dropped at once.
+const MOST_BYTES: usize = 1 << 20;
 /// The number of heaps that are distinguished.
 const HEAPS: usize = 16;
 
@@ -30,64 +35,96 @@ impl HeapId {
     }
 }
 
-pub(crate) struct Retired<V>(Mutex<Waiting<V>>);
+/// The thread that drops the objects of its heap soon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// The driver, while it has work. It may move to another thread, and then drops those of the former one as well.
+    Driver,
+    /// A helper thread, until it ends for lack of work.
+    Helper,
+}
 
-struct Waiting<V> {
-    /// The driver has work, so that the waiting objects are dropped soon.
-    is_open: bool,
-    objects: [Vec<Object<V>>; HEAPS],
+pub(crate) struct Retired<V>(Mutex<[Heap<V>; HEAPS]>);
+
+struct Heap<V> {
+    /// `None` if nobody drops its objects soon, so that none may wait.
+    owner: Option<Owner>,
+    objects: Vec<Object<V>>,
+    bytes: usize,
+}
+
+impl<V> Heap<V> {
+    const CLOSED: Self = Self {
+        owner: None,
+        objects: Vec::new(),
+        bytes: 0,
+    };
+
+    fn take(&mut self) -> Vec<Object<V>> {
+        self.bytes = 0;
+        core::mem::take(&mut self.objects)
+    }
 }
 
 impl<V> Default for Retired<V> {
     fn default() -> Self {
-        Self(Mutex::new(Waiting {
-            is_open: false,
-            objects: [const { Vec::new() }; HEAPS],
-        }))
+        Self(Mutex::new([Heap::CLOSED; HEAPS]))
     }
 }
 
 impl<V> Retired<V> {
-    /// Accepts objects from now on.
-    pub(crate) fn open(&self) {
-        self.lock().is_open = true;
+    /// Accepts objects of this thread's heap from now on. Returns those that wait, to be dropped.
+    pub(crate) fn open(&self, owner: Owner) -> Vec<Object<V>> {
+        self.own(|heap| {
+            heap.owner = Some(owner);
+            heap.take()
+        })
     }
 
-    /// Accepts no more objects, and returns those that wait.
-    pub(crate) fn close(&self) -> [Vec<Object<V>>; HEAPS] {
-        let mut waiting = self.lock();
-        waiting.is_open = false;
-        core::mem::replace(&mut waiting.objects, [const { Vec::new() }; HEAPS])
+    /// Accepts no more objects of this thread's heap, and returns those that wait.
+    pub(crate) fn close(&self) -> Vec<Object<V>> {
+        self.own(|heap| core::mem::replace(heap, Heap::CLOSED).objects)
     }
 
-    /// Returns the objects of this thread's heap, to be dropped.
-    pub(crate) fn take(&self) -> Vec<Object<V>> {
-        let HeapId(own) = HeapId::of_thread();
-        let mut waiting = self.lock();
-        let objects = waiting.objects.get_mut(usize::from(own));
-        objects.map(core::mem::take).unwrap_or_default()
+    /// Accepts no more objects for this owner, and returns those that wait; `None` is any owner.
+    pub(crate) fn close_all(&self, owner: Option<Owner>) -> Vec<Object<V>> {
+        let mut heaps = self.lock();
+        let closed = (heaps.iter_mut()).filter(|heap| owner.is_none() || heap.owner == owner);
+        closed
+            .flat_map(|heap| core::mem::replace(heap, Heap::CLOSED).objects)
+            .collect()
     }
 
     /// Moves objects of other heaps here that nobody else has, while they are accepted. The others remain to be dropped.
     pub(crate) fn put(&self, objects: &mut Vec<Object<V>>) {
         let own = HeapId::of_thread();
-        let mut waiting = self.lock();
-        if !waiting.is_open {
-            return;
-        }
+        let mut heaps = self.lock();
         let mut at = 0;
         while let Some(object) = objects.get(at) {
-            let heap = object.heap();
-            let waits = heap != own && object.is_last();
-            let place = waiting.objects.get_mut(usize::from(heap.0));
-            match place.filter(|place| waits && place.len() < MOST) {
-                Some(place) => place.push(objects.swap_remove(at)),
+            let id = object.heap();
+            let waits = id != own && object.is_last();
+            let heap = heaps.get_mut(usize::from(id.0));
+            let heap = heap.filter(|heap| waits && heap.owner.is_some() && heap.bytes < MOST_BYTES);
+            match heap {
+                Some(heap) => {
+                    heap.bytes += object.bytes();
+                    heap.objects.push(objects.swap_remove(at));
+                }
                 None => at += 1,
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<V>> {
+    fn own<R: Default>(&self, with: impl FnOnce(&mut Heap<V>) -> R) -> R {
+        let HeapId(own) = HeapId::of_thread();
+        let mut heaps = self.lock();
+        heaps
+            .get_mut(usize::from(own))
+            .map(with)
+            .unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [Heap<V>; HEAPS]> {
         // Code under this lock cannot panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,8 +139,13 @@ mod tests {
     use super::*;
 
     fn objects(count: usize) -> Vec<Object<()>> {
+        objects_of(1, count)
+    }
+
+    fn objects_of(bytes: usize, count: usize) -> Vec<Object<()>> {
         let object = || Stored::new(Uid::default(), ResourceVersion::default(), ());
-        (0..count).map(|_| Object::new(object(), 1, None)).collect()
+        let object = || Object::new(object(), bytes, None);
+        (0..count).map(|_| object()).collect()
     }
 
     /// The number of objects that `work` leaves, on another thread.
@@ -121,29 +163,54 @@ mod tests {
     }
 
     #[test]
-    fn objects_wait_for_the_thread_that_decoded_them_while_the_driver_is_busy() {
+    fn objects_wait_for_the_thread_that_decoded_them_while_it_accepts_them() {
+        for owner in [Owner::Driver, Owner::Helper] {
+            let retired = Retired::default();
+            assert_eq!(left_by_another(&retired, objects(3), || {}), 3, "closed");
+
+            assert!(retired.open(owner).is_empty());
+            let none_of_its_own = || assert!(retired.open(owner).is_empty());
+            assert_eq!(left_by_another(&retired, objects(3), none_of_its_own), 0);
+            assert_eq!(retired.open(owner).len(), 3);
+
+            let in_use = objects(1);
+            let user = in_use.clone();
+            assert_eq!(left_by_another(&retired, in_use, || {}), 1);
+            drop(user);
+            let mut own = objects(2);
+            retired.put(&mut own);
+            assert_eq!(own.len(), 2, "its own are dropped at once");
+
+            let large = objects_of(2 * MOST_BYTES, 2);
+            assert_eq!(left_by_another(&retired, large, || {}), 1, "full");
+            assert_eq!(retired.close().len(), 1);
+            assert_eq!(left_by_another(&retired, objects(1), || {}), 1, "closed");
+        }
+    }
+
+    #[test]
+    fn the_driver_drops_what_waits_for_the_threads_that_it_ran_on() {
         let retired = Retired::default();
-        assert_eq!(left_by_another(&retired, objects(3), || {}), 3, "idle");
-
-        retired.open();
-        let none_of_its_own = || assert!(retired.take().is_empty());
-        assert_eq!(left_by_another(&retired, objects(3), none_of_its_own), 0);
-        assert_eq!(retired.take().len(), 3);
-
-        let in_use = objects(1);
-        let user = in_use.clone();
-        assert_eq!(left_by_another(&retired, in_use, || {}), 1);
-        drop(user);
-        let mut own = objects(2);
-        retired.put(&mut own);
-        assert_eq!(own.len(), 2, "its own are dropped at once");
-
-        assert_eq!(left_by_another(&retired, objects(MOST + 1), || {}), 1);
-        assert_eq!(retired.close().iter().map(Vec::len).sum::<usize>(), MOST);
-        assert_eq!(
-            left_by_another(&retired, objects(1), || {}),
-            1,
-            "idle again"
+        let (driver, helper) = (
+            objects(2),
+            thread::scope(|scope| {
+                let decoded = || {
+                    drop(retired.open(Owner::Helper));
+                    objects(3)
+                };
+                scope.spawn(decoded).join().expect("it does not panic")
+            }),
         );
+        drop(retired.open(Owner::Driver));
+        assert_eq!(
+            left_by_another(&retired, [driver, helper].concat(), || {}),
+            0
+        );
+        let elsewhere = |owner| {
+            let close = || retired.close_all(owner).len();
+            thread::scope(|scope| scope.spawn(close).join()).expect("it does not panic")
+        };
+        assert_eq!(elsewhere(Some(Owner::Driver)), 2);
+        assert_eq!(elsewhere(None), 3);
     }
 }

@@ -67,6 +67,10 @@ impl<D: Decode> Decode for Guarded<&D> {
         self.0.is_costly()
     }
 
+    fn is_in_pieces(&self) -> bool {
+        self.0.is_in_pieces()
+    }
+
     fn accept(&self) -> Accept {
         self.0.accept()
     }

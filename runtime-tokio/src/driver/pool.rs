@@ -2,12 +2,14 @@
 
 mod jobs;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use informer_core::Decode;
 use informer_core::cache::SourceId;
 
+use crate::cache::retired::Owner;
 use crate::cache::shared::Inner;
 use crate::driver::batch::Batch;
 use crate::driver::pool::jobs::{Job, Queue};
@@ -16,6 +18,9 @@ use crate::driver::pool::jobs::{Job, Queue};
 const JOB_BYTES: usize = 128 << 10;
 /// Records restored from a journal arrive faster than a thread wakes, so their jobs are larger.
 const JOURNAL_JOB_BYTES: usize = 1 << 20;
+/// How long the driver leaves a batch to the helper threads before it decodes it by itself. The runtime may have no
+/// blocking thread left. A job before it takes one or two milliseconds.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// The most helper threads. A list does not arrive faster than they can decode it.
 const MOST: usize = 8;
 
@@ -28,6 +33,8 @@ pub(crate) struct Pool<D: Decode> {
     /// The number of helper threads and the bytes per job while a journal is read.
     for_journal: (usize, usize),
     runtime: Option<tokio::runtime::Handle>,
+    /// Zero after a wait in vain, until a helper thread takes a job again.
+    patience: Duration,
     queue: Arc<Queue<Batch<D::Value>>>,
     spare: Vec<Batch<D::Value>>,
 }
@@ -51,9 +58,12 @@ impl<D: Decode> Clone for Decoder<D> {
 
 impl<D: Decode> Decoder<D> {
     /// Decodes the remaining JSON, and computes the index values of its objects.
-    pub(crate) fn run(&self, batch: &mut Batch<D::Value>) {
+    pub(crate) fn run(&self, batch: &mut Batch<D::Value>, owner: Owner) {
+        if batch.pending() == 0 {
+            return;
+        }
         // The memory of old states serves for the new ones.
-        drop(self.inner.retired.take());
+        drop(self.inner.retired.open(owner));
         let report = &mut |report: informer_core::Report<'_>| {
             self.inner.report_of(Some(self.source), &report);
         };
@@ -65,7 +75,7 @@ impl<D: Decode> Drop for Pool<D> {
     fn drop(&mut self) {
         self.queue.close();
         // A driver may be dropped at any time.
-        drop(self.decoder.inner.retired.close());
+        drop(self.decoder.inner.retired.close_all(None));
     }
 }
 
@@ -98,6 +108,7 @@ where
             job_bytes: JOB_BYTES,
             for_journal: (for_journal, JOURNAL_JOB_BYTES),
             runtime,
+            patience: PATIENCE,
             queue: Arc::new(Queue::new()),
             spare: Vec::new(),
         }
@@ -123,6 +134,14 @@ where
         self.threads > 0 && self.runtime.is_some()
     }
 
+    /// Returns whether the driver leaves all objects to helper threads, so that they stay in the heaps of these threads.
+    ///
+    /// If the driver decoded some of them, their memory would come from the heap of the thread on which its task happens
+    /// to run, and memory that is freed in one heap is of no use to another.
+    pub(crate) fn leaves_all(&self) -> bool {
+        self.has_threads() && self.decoder.decode.is_in_pieces()
+    }
+
     /// Returns whether batches are being decoded.
     pub(crate) fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
@@ -138,8 +157,9 @@ where
             let (decoder, queue) = (self.decoder.clone(), Arc::clone(&self.queue));
             runtime.spawn_blocking(move || {
                 while let Some(job) = queue.next() {
-                    job.help(|batch| decoder.run(batch));
+                    job.help(|batch| decoder.run(batch, Owner::Helper));
                 }
+                drop(decoder.inner.retired.close());
             });
         }
     }
@@ -156,12 +176,21 @@ where
     /// Returns the oldest batch, and decodes others until it is done.
     pub(crate) fn next(&mut self) -> Option<Batch<D::Value>> {
         let job = self.under_way.pop_front()?;
-        job.help(|batch| self.decoder.run(batch));
+        let leaves_all = self.leaves_all();
+        if leaves_all {
+            if job.is_taken_within(self.patience) {
+                self.patience = PATIENCE;
+                return Some(job.finish());
+            }
+            self.patience = Duration::ZERO;
+        }
+        let run = |batch: &mut _| self.decoder.run(batch, Owner::Driver);
+        job.help(run);
         for other in &self.under_way {
-            if job.is_done() {
+            if leaves_all || job.is_done() {
                 break;
             }
-            other.help(|batch| self.decoder.run(batch));
+            other.help(run);
         }
         Some(job.finish())
     }

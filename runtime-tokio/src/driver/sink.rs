@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::cache::entry::{Key, in_cluster};
 use crate::cache::metrics::Levels;
+use crate::cache::retired::Owner;
 use crate::cache::shared::{Inner, METRICS, ON_VERSION};
 use crate::driver::allocator::give_back;
 use crate::driver::batch::{Batch, Item};
@@ -229,7 +230,8 @@ where
         self.batch.persists = self.recorder.is_some();
         self.batch.hashes = self.inner.hashes();
         // A few events need no other thread, so their bytes need not be copied.
-        let is_one_of_few = self.read < FEW && frame.change != Change::Listed;
+        let is_one_of_few =
+            self.read < FEW && frame.change != Change::Listed && !self.pool.leaves_all();
         self.read += 1;
         if self.pool.has_threads() && frame.problem.is_none() && !is_one_of_few {
             self.batch.decode_later(frame);
@@ -240,7 +242,7 @@ where
                 source,
             } = self.pool.decoder();
             if self.batch.items.len().is_multiple_of(RETIRED) {
-                drop(inner.retired.take());
+                drop(inner.retired.open(Owner::Driver));
             }
             let report = &mut |report: Report<'_>| inner.report_of(Some(*source), &report);
             self.batch
@@ -296,11 +298,8 @@ where
     /// Passes on a batch that is large enough for another thread, and applies those that are done.
     fn proceed(&mut self) {
         if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
-            // The driver is busy, so that it will drop old states soon.
-            self.inner.retired.open();
             if self.batch.pending() > 0 {
-                let empty = self.pool.empty();
-                self.pool.push(core::mem::replace(&mut self.batch, empty));
+                self.pass_on();
             } else {
                 self.apply(None);
             }
@@ -310,14 +309,22 @@ where
         }
     }
 
+    fn pass_on(&mut self) {
+        let empty = self.pool.empty();
+        self.pool.push(core::mem::replace(&mut self.batch, empty));
+    }
+
     /// Applies everything that was gathered.
     fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
+        if self.batch.pending() > 0 && self.pool.leaves_all() {
+            self.pass_on();
+        }
         while let Some(batch) = self.pool.next() {
             self.apply_one(batch, None);
         }
         let empty = self.pool.empty();
         let mut batch = core::mem::replace(&mut self.batch, empty);
-        self.pool.decoder().run(&mut batch);
+        self.pool.decoder().run(&mut batch, Owner::Driver);
         self.apply_one(batch, version);
     }
 
@@ -562,7 +569,7 @@ where
     fn flush(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
         self.read = 0;
         self.apply_reached(version);
-        drop(self.inner.retired.close());
+        drop(self.inner.retired.close_all(Some(Owner::Driver)));
     }
 
     fn pause(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
@@ -570,7 +577,6 @@ where
         if self.pool.has_threads() {
             self.proceed();
         } else {
-            self.inner.retired.open();
             self.apply_reached(version);
         }
     }

@@ -346,7 +346,8 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     /// other runtimes it is 0.
     ///
     /// They are blocking threads of the runtime, and used only while there is work. They do not affect the order of
-    /// notifications. A decoder returns from [`Decode::is_costly`] whether the effort is worth it.
+    /// notifications. A decoder returns from [`Decode::is_costly`] whether the effort is worth it, and from
+    /// [`Decode::is_in_pieces`] whether they decode all objects, so that an object is freed where it was allocated.
     pub const fn decoders(mut self, threads: usize) -> Self {
         self.decoders = Some(threads);
         self

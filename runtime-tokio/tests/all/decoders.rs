@@ -6,9 +6,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
 use informer_core::Form;
+use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::decode::{Decode, RawObject};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Event, Informer, Resource};
+use informer_tokio::{Event, Handlers, Informer, Resource};
 use serde_json::Value;
 
 use crate::batches::OnePiece;
@@ -22,6 +23,8 @@ struct Numbers {
     /// The driver's thread, if it must wait for another thread, so that there certainly is one.
     waits: Option<ThreadId>,
     panics_at: Option<u64>,
+    /// Helper threads decode all objects.
+    is_in_pieces: bool,
 }
 
 #[derive(Default)]
@@ -29,9 +32,17 @@ struct Called {
     calls: AtomicUsize,
     threads: Mutex<Vec<ThreadId>>,
     changed: Condvar,
+    /// The objects that have not been dropped.
+    alive: AtomicUsize,
 }
 
-struct Number(u64);
+struct Number(u64, Arc<Called>);
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        self.1.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Form for Number {
     type Stored = Self;
@@ -47,6 +58,7 @@ impl Decode for Numbers {
             calls,
             threads,
             changed,
+            alive,
         } = &*self.called;
         calls.fetch_add(1, Ordering::Relaxed);
         let thread = std::thread::current().id();
@@ -65,11 +77,16 @@ impl Decode for Numbers {
         if number % 500 == 499 {
             return Err(format!("number {number}"));
         }
-        Ok(Number(number))
+        alive.fetch_add(1, Ordering::Relaxed);
+        Ok(Number(number, Arc::clone(&self.called)))
     }
 
     fn is_costly(&self) -> bool {
         true
+    }
+
+    fn is_in_pieces(&self) -> bool {
+        self.is_in_pieces
     }
 }
 
@@ -107,10 +124,15 @@ fn transport(initial: Initial) -> OnePiece {
 }
 
 /// The notifications and reports with this many threads besides the driver.
-async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, Numbers) {
+async fn story(
+    initial: Initial,
+    threads: usize,
+    is_in_pieces: bool,
+) -> (Vec<String>, Vec<String>, Numbers) {
     let pods = Resource::new("", "v1", "pods").kind("Pod");
     let numbers = Numbers {
         waits: (threads > 0).then(|| std::thread::current().id()),
+        is_in_pieces,
         ..Numbers::default()
     };
     let reports: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -147,17 +169,117 @@ async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, N
 #[tokio::test(start_paused = true)]
 async fn threads_change_nothing_of_what_is_notified() {
     for initial in [Initial::List, Initial::Stream] {
-        let (alone, reports, numbers) = story(initial, 0).await;
+        let (alone, reports, numbers) = story(initial, 0, false).await;
         assert_eq!(numbers.called.threads.lock().unwrap().len(), 1);
         assert_eq!(alone.len(), PODS - PODS / 500);
         let refused = reports.iter().filter(|report| report.contains("number"));
         assert_eq!(refused.count(), PODS / 500);
-        let (together, also, numbers) = story(initial, 3).await;
-        assert_eq!(alone, together);
-        assert_eq!(reports, also);
-        assert_eq!(numbers.called.calls.load(Ordering::Relaxed), PODS);
-        assert!(numbers.called.threads.lock().unwrap().len() > 1);
+        for is_in_pieces in [false, true] {
+            let (together, also, numbers) = story(initial, 3, is_in_pieces).await;
+            assert_eq!(alone, together);
+            assert_eq!(reports, also);
+            assert_eq!(numbers.called.calls.load(Ordering::Relaxed), PODS);
+            assert!(numbers.called.threads.lock().unwrap().len() > 1);
+        }
     }
+}
+
+/// The program's own blocking calls may have all threads.
+#[test]
+fn the_driver_decodes_if_the_runtime_has_no_thread_for_it() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime
+        .enable_time()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let (ends, waits) = std::sync::mpsc::channel::<()>();
+    let blocking = runtime.spawn_blocking(move || waits.recv());
+    let numbers = Numbers {
+        is_in_pieces: true,
+        ..Numbers::default()
+    };
+    let called = Arc::clone(&numbers.called);
+    runtime.block_on(async {
+        let pods = Resource::new("", "v1", "pods").kind("Pod");
+        let (pods, driver) =
+            Informer::<Number>::builder_with(transport(Initial::List), pods, numbers)
+                .initial(Initial::List)
+                .decoders(2)
+                .build();
+        let driver = tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        assert_eq!(pods.lister().len(), PODS - PODS / 500);
+        driver.abort();
+    });
+    let threads = core::mem::take(&mut *called.threads.lock().unwrap());
+    assert_eq!(threads, [std::thread::current().id()]);
+    drop(ends);
+    runtime.block_on(blocking).unwrap().unwrap_err();
+}
+
+/// Old states wait for the thread that decoded them only as long as it has work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_is_dropped_when_nobody_has_it() {
+    const PODS: usize = 50;
+    let numbered = |number: usize, change: usize| {
+        json!({
+            "metadata": { "name": format!("p{number}"), "namespace": "a" },
+            "spec": { "number": change * 500 + number },
+        })
+    };
+    for (threads, is_in_pieces) in [(0, false), (2, false), (2, true)] {
+        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        let numbers = Numbers {
+            is_in_pieces,
+            ..Numbers::default()
+        };
+        let called = Arc::clone(&numbers.called);
+        let resource = Resource::parse("pods").unwrap();
+        let (pods, driver) = Informer::<Number>::builder_with(mock.transport(), resource, numbers)
+            .decoders(threads)
+            .build();
+        let updates: Arc<AtomicUsize> = Arc::default();
+        let heard = Arc::clone(&updates);
+        pods.add_handler(Handlers::<Number>::new().on_update(move |_, _| {
+            heard.fetch_add(1, Ordering::Relaxed);
+        }));
+        for number in 0..PODS {
+            mock.create("pods", numbered(number, 0)).unwrap();
+        }
+        let driver = tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        for change in 1..=20 {
+            for number in 0..PODS {
+                mock.update("pods", numbered(number, change)).unwrap();
+            }
+            until(|| {
+                pods.lister()
+                    .get_by_key("a/p49")
+                    .is_some_and(|pod| pod.0 == change as u64 * 500 + 49)
+            })
+            .await;
+        }
+        until(|| called.alive.load(Ordering::Relaxed) == PODS).await;
+        assert!(updates.load(Ordering::Relaxed) >= PODS);
+        pods.stop();
+        driver.await.unwrap();
+        drop(pods);
+        until(|| called.alive.load(Ordering::Relaxed) == 0).await;
+    }
+}
+
+/// Waits until other threads have brought this about.
+async fn until(is_so: impl Fn() -> bool) {
+    let waits = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let patience = core::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, waits)
+        .await
+        .expect("it comes about");
 }
 
 #[tokio::test(start_paused = true)]

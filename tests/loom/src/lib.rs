@@ -9,6 +9,7 @@
 use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread::{self, JoinHandle};
 
+use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -89,6 +90,19 @@ fn helper_threads_do_every_job_without_the_driver() {
             assert!((1..=most).contains(&pool.close()));
         });
     }
+}
+
+#[test]
+fn the_driver_can_leave_all_jobs_to_a_helper_thread() {
+    loom::model(|| {
+        let mut pool = Pool::new(1);
+        let jobs = [pool.push(count), pool.push(count)];
+        for (number, job) in jobs.iter().enumerate() {
+            assert!(job.is_taken_within(Duration::ZERO), "time stands still");
+            assert_eq!(finished(job), number);
+        }
+        assert_eq!(pool.close(), 1);
+    });
 }
 
 #[test]

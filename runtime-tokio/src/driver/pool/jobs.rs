@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError};
 use super::{Condvar, Mutex, MutexGuard};
 
 /// How long a helper thread waits for another job. The next part of a list or journal usually arrives earlier, and
-/// waking a thread takes up to a tenth of a job's time.
-const LINGER: Duration = Duration::from_millis(2);
+/// waking a thread takes up to a tenth of a job's time. Besides, another thread would decode into another heap.
+const LINGER: Duration = Duration::from_millis(10);
 
 /// The queue of the jobs that no helper thread has taken.
 pub(super) struct Queue<W> {
@@ -143,6 +143,18 @@ impl<W> Job<W> {
         if is_awaited {
             self.changed.notify_all();
         }
+    }
+
+    /// Waits for a helper thread to do the job. Returns whether one has taken it within this time.
+    pub(super) fn is_taken_within(&self, patience: Duration) -> bool {
+        let mut progress = self.lock();
+        if matches!(progress.state, State::Waiting(_)) {
+            progress.is_awaited = true;
+            let waited = self.changed.wait_timeout(progress, patience);
+            // A wake-up without a reason only costs the patience.
+            (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        !matches!(progress.state, State::Waiting(_))
     }
 
     /// Waits until the job is done.

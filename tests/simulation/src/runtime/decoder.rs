@@ -88,4 +88,8 @@ impl Decode for Gated {
     fn is_costly(&self) -> bool {
         self.is_costly
     }
+
+    fn is_in_pieces(&self) -> bool {
+        self.is_costly && self.gate.seed.is_multiple_of(2)
+    }
 }
