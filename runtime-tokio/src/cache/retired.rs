@@ -35,27 +35,24 @@ impl HeapId {
     }
 }
 
-/// The thread that drops the objects of its heap soon.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    /// The driver, while it has work. It may move to another thread, and then drops those of the former one as well.
-    Driver,
-    /// A helper thread, until it ends for lack of work.
-    Helper,
+pub(crate) struct Retired<V>(Mutex<Waiting<V>>);
+
+struct Waiting<V> {
+    /// The driver has work, so that all waiting objects are dropped soon.
+    is_open: bool,
+    heaps: [Heap<V>; HEAPS],
 }
 
-pub(crate) struct Retired<V>(Mutex<[Heap<V>; HEAPS]>);
-
 struct Heap<V> {
-    /// `None` if nobody drops its objects soon, so that none may wait.
-    owner: Option<Owner>,
+    /// A helper thread decodes into it, and drops what waits before it ends.
+    has_helper: bool,
     objects: Vec<Object<V>>,
     bytes: usize,
 }
 
 impl<V> Heap<V> {
-    const CLOSED: Self = Self {
-        owner: None,
+    const EMPTY: Self = Self {
+        has_helper: false,
         objects: Vec::new(),
         bytes: 0,
     };
@@ -68,44 +65,65 @@ impl<V> Heap<V> {
 
 impl<V> Default for Retired<V> {
     fn default() -> Self {
-        Self(Mutex::new([Heap::CLOSED; HEAPS]))
+        Self(Mutex::new(Waiting {
+            is_open: false,
+            heaps: [Heap::EMPTY; HEAPS],
+        }))
     }
 }
 
 impl<V> Retired<V> {
-    /// Accepts objects of this thread's heap from now on. Returns those that wait, to be dropped.
-    pub(crate) fn open(&self, owner: Owner) -> Vec<Object<V>> {
-        self.own(|heap| {
-            heap.owner = Some(owner);
+    /// Accepts objects of all heaps from now on: the driver has work.
+    pub(crate) fn open(&self) {
+        self.lock().is_open = true;
+    }
+
+    /// Accepts only objects for helper threads, since the driver waits. Returns the others, to be dropped.
+    pub(crate) fn close(&self) -> Vec<Object<V>> {
+        let mut waiting = self.lock();
+        waiting.is_open = false;
+        let others = waiting.heaps.iter_mut().filter(|heap| !heap.has_helper);
+        others.flat_map(Heap::take).collect()
+    }
+
+    /// Accepts no more objects, and returns those that wait.
+    pub(crate) fn end(&self) -> Vec<Object<V>> {
+        let mut waiting = self.lock();
+        waiting.is_open = false;
+        let heaps = waiting.heaps.iter_mut();
+        heaps
+            .flat_map(|heap| core::mem::replace(heap, Heap::EMPTY).objects)
+            .collect()
+    }
+
+    /// Returns the objects of this thread's heap, to be dropped.
+    pub(crate) fn take(&self) -> Vec<Object<V>> {
+        self.of_thread(Heap::take)
+    }
+
+    /// Like `take`, and accepts objects of this thread's heap while a helper thread `has_work`, also if the driver has
+    /// none.
+    pub(crate) fn help(&self, has_work: bool) -> Vec<Object<V>> {
+        self.of_thread(|heap| {
+            heap.has_helper = has_work;
             heap.take()
         })
-    }
-
-    /// Accepts no more objects of this thread's heap, and returns those that wait.
-    pub(crate) fn close(&self) -> Vec<Object<V>> {
-        self.own(|heap| core::mem::replace(heap, Heap::CLOSED).objects)
-    }
-
-    /// Accepts no more objects for this owner, and returns those that wait; `None` is any owner.
-    pub(crate) fn close_all(&self, owner: Option<Owner>) -> Vec<Object<V>> {
-        let mut heaps = self.lock();
-        let closed = (heaps.iter_mut()).filter(|heap| owner.is_none() || heap.owner == owner);
-        closed
-            .flat_map(|heap| core::mem::replace(heap, Heap::CLOSED).objects)
-            .collect()
     }
 
     /// Moves objects of other heaps here that nobody else has, while they are accepted. The others remain to be dropped.
     pub(crate) fn put(&self, objects: &mut Vec<Object<V>>) {
         let own = HeapId::of_thread();
-        let mut heaps = self.lock();
+        let mut waiting = self.lock();
+        let is_open = waiting.is_open;
         let mut at = 0;
         while let Some(object) = objects.get(at) {
             let id = object.heap();
             let waits = id != own && object.is_last();
-            let heap = heaps.get_mut(usize::from(id.0));
-            let heap = heap.filter(|heap| waits && heap.owner.is_some() && heap.bytes < MOST_BYTES);
-            match heap {
+            let heap = waiting.heaps.get_mut(usize::from(id.0));
+            let accepts = |heap: &&mut Heap<V>| {
+                waits && (is_open || heap.has_helper) && heap.bytes < MOST_BYTES
+            };
+            match heap.filter(accepts) {
                 Some(heap) => {
                     heap.bytes += object.bytes();
                     heap.objects.push(objects.swap_remove(at));
@@ -115,16 +133,14 @@ impl<V> Retired<V> {
         }
     }
 
-    fn own<R: Default>(&self, with: impl FnOnce(&mut Heap<V>) -> R) -> R {
+    fn of_thread<R: Default>(&self, with: impl FnOnce(&mut Heap<V>) -> R) -> R {
         let HeapId(own) = HeapId::of_thread();
-        let mut heaps = self.lock();
-        heaps
-            .get_mut(usize::from(own))
-            .map(with)
-            .unwrap_or_default()
+        let mut waiting = self.lock();
+        let heap = waiting.heaps.get_mut(usize::from(own));
+        heap.map(with).unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, [Heap<V>; HEAPS]> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<V>> {
         // Code under this lock cannot panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -163,15 +179,21 @@ mod tests {
     }
 
     #[test]
-    fn objects_wait_for_the_thread_that_decoded_them_while_it_accepts_them() {
-        for owner in [Owner::Driver, Owner::Helper] {
+    fn objects_wait_for_the_thread_that_decoded_them_while_it_has_work() {
+        type Change = fn(&Retired<()>);
+        let driver: [Change; 2] = [Retired::open, |retired| drop(retired.close())];
+        let helper: [Change; 2] = [
+            |retired| drop(retired.help(true)),
+            |retired| drop(retired.help(false)),
+        ];
+        for [begin, end] in [driver, helper] {
             let retired = Retired::default();
-            assert_eq!(left_by_another(&retired, objects(3), || {}), 3, "closed");
+            assert_eq!(left_by_another(&retired, objects(3), || {}), 3, "idle");
 
-            assert!(retired.open(owner).is_empty());
-            let none_of_its_own = || assert!(retired.open(owner).is_empty());
+            begin(&retired);
+            let none_of_its_own = || assert!(retired.take().is_empty());
             assert_eq!(left_by_another(&retired, objects(3), none_of_its_own), 0);
-            assert_eq!(retired.open(owner).len(), 3);
+            assert_eq!(retired.take().len(), 3);
 
             let in_use = objects(1);
             let user = in_use.clone();
@@ -183,34 +205,28 @@ mod tests {
 
             let large = objects_of(2 * MOST_BYTES, 2);
             assert_eq!(left_by_another(&retired, large, || {}), 1, "full");
-            assert_eq!(retired.close().len(), 1);
-            assert_eq!(left_by_another(&retired, objects(1), || {}), 1, "closed");
+            end(&retired);
+            assert!(retired.end().is_empty());
+            assert_eq!(
+                left_by_another(&retired, objects(1), || {}),
+                1,
+                "idle again"
+            );
         }
     }
 
     #[test]
-    fn the_driver_drops_what_waits_for_the_threads_that_it_ran_on() {
+    fn what_waits_for_a_helper_thread_stays_when_the_driver_waits() {
         let retired = Retired::default();
-        let (driver, helper) = (
-            objects(2),
-            thread::scope(|scope| {
-                let decoded = || {
-                    drop(retired.open(Owner::Helper));
-                    objects(3)
-                };
-                scope.spawn(decoded).join().expect("it does not panic")
-            }),
-        );
-        drop(retired.open(Owner::Driver));
-        assert_eq!(
-            left_by_another(&retired, [driver, helper].concat(), || {}),
-            0
-        );
-        let elsewhere = |owner| {
-            let close = || retired.close_all(owner).len();
-            thread::scope(|scope| scope.spawn(close).join()).expect("it does not panic")
+        let decoded = || {
+            drop(retired.help(true));
+            objects(3)
         };
-        assert_eq!(elsewhere(Some(Owner::Driver)), 2);
-        assert_eq!(elsewhere(None), 3);
+        let helped = thread::scope(|scope| scope.spawn(decoded).join());
+        retired.open();
+        let all = [objects(2), helped.expect("it does not panic")].concat();
+        assert_eq!(left_by_another(&retired, all, || {}), 0);
+        assert_eq!(retired.close().len(), 2);
+        assert_eq!(retired.end().len(), 3);
     }
 }

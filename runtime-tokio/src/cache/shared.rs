@@ -107,6 +107,7 @@ struct Last {
 pub(crate) const METRICS: &str = "the metrics recorder";
 pub(crate) const MAP: &str = "the function of `watches`";
 pub(crate) const ON_VERSION: &str = "`on_version`";
+const DROP: &str = "the drop of an object";
 const ON_REPORT: &str = "`on_report`";
 const TRACING: &str = "the tracing subscriber";
 
@@ -535,6 +536,13 @@ impl<V> Inner<V> {
     pub(crate) fn hook(&self, name: &'static str, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             self.hook_panicked(name, &panic);
+        }
+    }
+
+    /// Drops objects, which can run user-defined code.
+    pub(crate) fn discard(&self, objects: impl IntoIterator<Item = Object<V>>) {
+        for object in objects {
+            self.hook(DROP, || drop(object));
         }
     }
 

@@ -9,7 +9,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use informer_core::Decode;
 use informer_core::cache::SourceId;
 
-use crate::cache::retired::Owner;
 use crate::cache::shared::Inner;
 use crate::driver::batch::Batch;
 use crate::driver::pool::jobs::{Job, Queue};
@@ -58,12 +57,9 @@ impl<D: Decode> Clone for Decoder<D> {
 
 impl<D: Decode> Decoder<D> {
     /// Decodes the remaining JSON, and computes the index values of its objects.
-    pub(crate) fn run(&self, batch: &mut Batch<D::Value>, owner: Owner) {
-        if batch.pending() == 0 {
-            return;
-        }
+    pub(crate) fn run(&self, batch: &mut Batch<D::Value>) {
         // The memory of old states serves for the new ones.
-        drop(self.inner.retired.open(owner));
+        self.inner.discard(self.inner.retired.take());
         let report = &mut |report: informer_core::Report<'_>| {
             self.inner.report_of(Some(self.source), &report);
         };
@@ -75,7 +71,8 @@ impl<D: Decode> Drop for Pool<D> {
     fn drop(&mut self) {
         self.queue.close();
         // A driver may be dropped at any time.
-        drop(self.decoder.inner.retired.close_all(None));
+        let inner = &self.decoder.inner;
+        inner.discard(inner.retired.end());
     }
 }
 
@@ -156,10 +153,12 @@ where
         {
             let (decoder, queue) = (self.decoder.clone(), Arc::clone(&self.queue));
             runtime.spawn_blocking(move || {
+                let inner = &decoder.inner;
                 while let Some(job) = queue.next() {
-                    job.help(|batch| decoder.run(batch, Owner::Helper));
+                    inner.discard(inner.retired.help(true));
+                    job.help(|batch| decoder.run(batch));
                 }
-                drop(decoder.inner.retired.close());
+                inner.discard(inner.retired.help(false));
             });
         }
     }
@@ -184,7 +183,7 @@ where
             }
             self.patience = Duration::ZERO;
         }
-        let run = |batch: &mut _| self.decoder.run(batch, Owner::Driver);
+        let run = |batch: &mut _| self.decoder.run(batch);
         job.help(run);
         for other in &self.under_way {
             if leaves_all || job.is_done() {

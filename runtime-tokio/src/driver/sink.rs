@@ -23,7 +23,6 @@ use tokio::sync::mpsc;
 
 use crate::cache::entry::{Key, in_cluster};
 use crate::cache::metrics::Levels;
-use crate::cache::retired::Owner;
 use crate::cache::shared::{Inner, METRICS, ON_VERSION};
 use crate::driver::allocator::give_back;
 use crate::driver::batch::{Batch, Item};
@@ -242,7 +241,7 @@ where
                 source,
             } = self.pool.decoder();
             if self.batch.items.len().is_multiple_of(RETIRED) {
-                drop(inner.retired.open(Owner::Driver));
+                inner.discard(inner.retired.take());
             }
             let report = &mut |report: Report<'_>| inner.report_of(Some(*source), &report);
             self.batch
@@ -298,6 +297,8 @@ where
     /// Passes on a batch that is large enough for another thread, and applies those that are done.
     fn proceed(&mut self) {
         if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
+            // The driver is busy, so that it will drop old states soon.
+            self.inner.retired.open();
             if self.batch.pending() > 0 {
                 self.pass_on();
             } else {
@@ -324,7 +325,7 @@ where
         }
         let empty = self.pool.empty();
         let mut batch = core::mem::replace(&mut self.batch, empty);
-        self.pool.decoder().run(&mut batch, Owner::Driver);
+        self.pool.decoder().run(&mut batch);
         self.apply_one(batch, version);
     }
 
@@ -502,8 +503,8 @@ where
         let ((mut replaced, unused), mut delivered) = discarded;
         drop(unused);
         for objects in [&mut replaced, &mut delivered] {
-            self.inner.retired.put(objects);
-            objects.clear();
+            inner.retired.put(objects);
+            inner.discard(objects.drain(..));
         }
         for (key, why) in refused {
             self.unusable += 1;
@@ -569,7 +570,7 @@ where
     fn flush(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
         self.read = 0;
         self.apply_reached(version);
-        drop(self.inner.retired.close_all(Some(Owner::Driver)));
+        self.inner.discard(self.inner.retired.close());
     }
 
     fn pause(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
@@ -577,6 +578,7 @@ where
         if self.pool.has_threads() {
             self.proceed();
         } else {
+            self.inner.retired.open();
             self.apply_reached(version);
         }
     }

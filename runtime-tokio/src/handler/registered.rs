@@ -393,6 +393,8 @@ impl<F: Form> Batch<'_, F> {
             let object = entry.into_object();
             if object.is_last() {
                 self.retired.push(object);
+            } else {
+                self.inner.discard([object]);
             }
         });
     }
@@ -407,6 +409,7 @@ impl<F: Form> Drop for Batch<'_, F> {
         let panics = self.listener.panics() - self.panics_before;
         let (inner, name) = (self.inner, &self.listener.name);
         inner.retired.put(&mut self.retired);
+        inner.discard(self.retired.drain(..));
         inner.hook(METRICS, || {
             let pending = || inner.lag(self.id).pending;
             inner.figures.handled(name, self.calls, panics, pending);

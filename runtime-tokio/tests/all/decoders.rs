@@ -15,6 +15,8 @@ use serde_json::Value;
 use crate::batches::OnePiece;
 
 const PODS: usize = 3000;
+/// The number of an object whose `Drop` panics.
+const PANICS_WHEN_DROPPED: u64 = 4007;
 
 /// Decodes the number of a Pod, rejects some of them, and records the calling threads.
 #[derive(Clone, Default)]
@@ -41,6 +43,7 @@ struct Number(u64, Arc<Called>);
 impl Drop for Number {
     fn drop(&mut self) {
         self.1.alive.fetch_sub(1, Ordering::Relaxed);
+        assert!(self.0 != PANICS_WHEN_DROPPED, "dropped");
     }
 }
 
@@ -218,7 +221,7 @@ fn the_driver_decodes_if_the_runtime_has_no_thread_for_it() {
     runtime.block_on(blocking).unwrap().unwrap_err();
 }
 
-/// Old states wait for the thread that decoded them only as long as it has work.
+/// Old states wait for the thread that decoded them only as long as it has work. A panic of one is reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_is_dropped_when_nobody_has_it() {
     const PODS: usize = 50;
@@ -236,8 +239,11 @@ async fn an_object_is_dropped_when_nobody_has_it() {
         };
         let called = Arc::clone(&numbers.called);
         let resource = Resource::parse("pods").unwrap();
+        let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+        let said = Arc::clone(&reports);
         let (pods, driver) = Informer::<Number>::builder_with(mock.transport(), resource, numbers)
             .decoders(threads)
+            .on_report(move |report| said.lock().unwrap().push(report.to_string()))
             .build();
         let updates: Arc<AtomicUsize> = Arc::default();
         let heard = Arc::clone(&updates);
@@ -262,6 +268,8 @@ async fn an_object_is_dropped_when_nobody_has_it() {
         }
         until(|| called.alive.load(Ordering::Relaxed) == PODS).await;
         assert!(updates.load(Ordering::Relaxed) >= PODS);
+        let of_drop = |report: &&String| report.contains("the drop of an object");
+        assert_eq!(reports.lock().unwrap().iter().filter(of_drop).count(), 1);
         pods.stop();
         driver.await.unwrap();
         drop(pods);
