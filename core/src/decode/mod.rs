@@ -147,7 +147,14 @@ pub trait Decode {
 
     /// Returns whether a value consists of many allocations. A runtime with several threads then leaves all objects to the
     /// threads that help to decode, and returns replaced ones to them, so that their memory is allocated and freed by
-    /// the same thread.
+    /// the same thread. Only a decoder that [is costly](Decode::is_costly) is asked.
+    ///
+    /// ```
+    /// use informer_core::{Decode, Decoder, Json, Raw};
+    ///
+    /// assert!(Decoder::<Json<serde_json::Value>>::new().is_in_pieces());
+    /// assert!(!Decoder::<Raw>::new().is_in_pieces());
+    /// ```
     fn is_in_pieces(&self) -> bool {
         false
     }

@@ -32,7 +32,7 @@ pub(crate) struct Pool<D: Decode> {
     /// The number of helper threads and the bytes per job while a journal is read.
     for_journal: (usize, usize),
     runtime: Option<tokio::runtime::Handle>,
-    /// Zero after a wait in vain, until a helper thread takes a job again.
+    /// How long to leave a batch to the helper threads. After a timeout it is zero until one of them has taken a batch.
     patience: Duration,
     queue: Arc<Queue<Batch<D::Value>>>,
     spare: Vec<Batch<D::Value>>,
@@ -215,5 +215,25 @@ where
             batch.clear();
             self.spare.push(batch);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_the_driver_has_done_leave_the_queue_without_a_helper_thread() {
+        let queue = Queue::new();
+        let done = [(); 3].map(|()| {
+            let job = Arc::new(Job::new(()));
+            queue.push(Arc::clone(&job), 0);
+            job.help(|()| ());
+            Arc::downgrade(&job)
+        });
+        let waiting = Arc::new(Job::new(()));
+        queue.push(Arc::clone(&waiting), 0);
+        assert!(done.iter().all(|job| job.upgrade().is_none()));
+        assert_eq!(Arc::strong_count(&waiting), 2);
     }
 }

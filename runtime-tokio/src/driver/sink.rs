@@ -33,7 +33,8 @@ use crate::health::source::SourceRecord;
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
-/// The number of events after a wait that the driver decodes by itself before it uses other threads.
+/// The number of events after a wait that the driver decodes by itself before it uses other threads, unless these decode
+/// all objects.
 const FEW: usize = 8;
 /// The number of objects after which the driver drops the old states of its heap.
 const RETIRED: usize = 32;
@@ -310,6 +311,7 @@ where
         }
     }
 
+    /// Passes on what was gathered to the helper threads.
     fn pass_on(&mut self) {
         let empty = self.pool.empty();
         self.pool.push(core::mem::replace(&mut self.batch, empty));

@@ -70,6 +70,10 @@ impl<W> Queue<W> {
     /// Adds a job. Returns whether to start another helper thread, up to `most`.
     pub(super) fn push(&self, job: Arc<Job<W>>, most: usize) -> bool {
         let mut inner = self.lock();
+        // The driver does jobs by itself if no helper thread starts, as long as the runtime has none to spare.
+        while inner.jobs.front().is_some_and(|job| job.is_taken()) {
+            inner.jobs.pop_front();
+        }
         inner.jobs.push_back(job);
         if inner.jobs.len() <= inner.idle {
             self.changed.notify_one();
@@ -143,6 +147,10 @@ impl<W> Job<W> {
         if is_awaited {
             self.changed.notify_all();
         }
+    }
+
+    fn is_taken(&self) -> bool {
+        !matches!(self.lock().state, State::Waiting(_))
     }
 
     /// Waits for a helper thread to do the job. Returns whether one has taken it within this time.
