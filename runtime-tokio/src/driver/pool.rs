@@ -56,10 +56,14 @@ impl<D: Decode> Clone for Decoder<D> {
 }
 
 impl<D: Decode> Decoder<D> {
-    /// Decodes the remaining JSON, and computes the index values of its objects.
+    /// Drops the old states of this thread's heap, whose memory serves for the new ones, and decodes.
     pub(crate) fn run(&self, batch: &mut Batch<D::Value>) {
-        // The memory of old states serves for the new ones.
         self.inner.discard(self.inner.retired.take());
+        self.decode(batch);
+    }
+
+    /// Decodes the remaining JSON, and computes the index values of its objects.
+    fn decode(&self, batch: &mut Batch<D::Value>) {
         let report = &mut |report: informer_core::Report<'_>| {
             self.inner.report_of(Some(self.source), &report);
         };
@@ -154,9 +158,11 @@ where
             let (decoder, queue) = (self.decoder.clone(), Arc::clone(&self.queue));
             runtime.spawn_blocking(move || {
                 let inner = &decoder.inner;
+                inner.discard(inner.retired.help(true));
                 while let Some(job) = queue.next() {
+                    job.help(|batch| decoder.decode(batch));
+                    // The driver does not wait for this. The memory serves for the next objects.
                     inner.discard(inner.retired.help(true));
-                    job.help(|batch| decoder.run(batch));
                 }
                 inner.discard(inner.retired.help(false));
             });
