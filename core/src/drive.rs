@@ -292,15 +292,23 @@ impl Gathered {
         poll_fn(|cx| sink.poll_turn(cx, core::mem::replace(&mut has_begun, true))).await;
     }
 
+    /// Returns whether there was anything to flush.
     fn flush<R: Target, S: Storage, K: Sink<S::Text>>(
         &mut self,
         timer: &mut impl Timer,
         sink: &mut K,
         reflector: &Reflector<R, S>,
-    ) {
-        if core::mem::take(&mut self.any) {
+    ) -> bool {
+        let any = core::mem::take(&mut self.any);
+        if any {
             sink.flush(timer.now(), reflector.version());
         }
+        any
+    }
+
+    /// Ends the turn with the next frame or chunk.
+    const fn end_turn<X, K: Sink<X>>(&mut self) {
+        self.read = K::TURN - 1;
     }
 }
 
@@ -445,7 +453,7 @@ where
         if let Some(Wake::Io(answer)) = ready {
             return Some(answer);
         }
-        gathered.flush(timer, sink, reflector);
+        let flushed = gathered.flush(timer, sink, reflector);
         if let Some(Wake::Command(command)) = ready {
             obey(reflector, timer.now(), command);
             *step = advance(reflector, timer.now(), sink, None);
@@ -454,8 +462,20 @@ where
             }
             continue;
         }
-        match wake(timer, sink, sending.as_mut(), step.deadline).await {
-            Wake::Io(answer) => return Some(answer),
+        let mut has_waited = false;
+        let io = poll_fn(|cx| {
+            let polled = sending.as_mut().poll(cx);
+            has_waited |= polled.is_pending();
+            polled
+        });
+        match wake(timer, sink, io, step.deadline).await {
+            Wake::Io(answer) => {
+                // It arrived while frames were applied. If the server is fast, the handlers are notified first.
+                if flushed && !has_waited {
+                    gathered.end_turn::<S::Text, K>();
+                }
+                return Some(answer);
+            }
             Wake::Command(command) => obey(reflector, timer.now(), command),
             Wake::Timer => {}
         }

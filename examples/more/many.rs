@@ -4,11 +4,12 @@
 //! The API server is in this process, and its memory is not counted.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
-use informer::{Handlers, Informer, Raw, Resource};
+use clap::{Parser, ValueEnum};
+use informer::{Form, Handlers, Informer, Json, Raw, Resource};
 use informer_examples::measure::Usage;
 use informer_examples::terminal::say;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
@@ -31,6 +32,26 @@ struct Options {
     /// The number of updates
     #[arg(long, default_value_t = 20_000)]
     updates: usize,
+
+    /// What the caches store
+    #[arg(long, value_enum, default_value_t = Kept::Raw)]
+    form: Kept,
+}
+
+/// The form of the caches.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kept {
+    /// The bytes of the objects.
+    Raw,
+    /// A struct, decoded by serde.
+    Typed,
+}
+
+/// A ConfigMap without its metadata.
+#[derive(serde::Deserialize)]
+struct ConfigMap {
+    #[serde(rename = "data")]
+    _data: BTreeMap<String, String>,
 }
 
 type Server = Mock<FakeServer, TokioClock>;
@@ -39,7 +60,12 @@ type Failure = Box<dyn core::error::Error>;
 #[tokio::main]
 #[expect(clippy::print_stderr)] // A program of the command line.
 async fn main() -> ExitCode {
-    match run(&Options::parse()).await {
+    let options = Options::parse();
+    let ran = match options.form {
+        Kept::Raw => run(&options, raw).await,
+        Kept::Typed => run(&options, typed).await,
+    };
+    match ran {
         Ok(lines) => {
             say(&lines.join("\n"));
             ExitCode::SUCCESS
@@ -51,15 +77,18 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(options: &Options) -> Result<Vec<String>, Failure> {
+async fn run<F>(options: &Options, start: Start<F>) -> Result<Vec<String>, Failure>
+where
+    F: Form<Stored: Send + Sync + 'static>,
+{
     let mut lines = Vec::new();
     let mut informers = Vec::new();
     for &count in &options.informers {
-        lines.push(more_informers(&mut informers, count, options.objects).await?);
+        lines.push(more_informers(&mut informers, count, options.objects, start).await?);
     }
     drop(informers);
     for &count in &options.handlers {
-        lines.push(with_handlers(count, options).await?);
+        lines.push(with_handlers(count, options, start).await?);
     }
     Ok(lines)
 }
@@ -79,23 +108,33 @@ fn config_map(number: usize, value: usize) -> serde_json::Value {
     })
 }
 
-fn start(mock: &Server) -> Result<Informer<Raw>, Failure> {
-    let resource = Resource::parse("configmaps")?;
-    let informer = Informer::<Raw>::builder_for(&mock.transport(), resource).spawn();
-    Ok(informer)
+/// Starts an informer.
+type Start<F> = fn(&Server, Resource<'static>) -> Informer<F>;
+
+fn raw(mock: &Server, resource: Resource<'static>) -> Informer<Raw> {
+    Informer::builder_for(&mock.transport(), resource).spawn()
+}
+
+fn typed(mock: &Server, resource: Resource<'static>) -> Informer<Json<ConfigMap>> {
+    Informer::builder_for(&mock.transport(), resource).spawn()
 }
 
 /// Starts informers until there are `count`, and returns the cost of each new one.
-async fn more_informers(
-    informers: &mut Vec<Informer<Raw>>,
+async fn more_informers<F>(
+    informers: &mut Vec<Informer<F>>,
     count: usize,
     objects: usize,
-) -> Result<String, Failure> {
+    start: Start<F>,
+) -> Result<String, Failure>
+where
+    F: Form<Stored: Send + Sync + 'static>,
+{
+    let resource = Resource::parse("configmaps")?;
     let mock = server(objects)?;
     let before = Usage::now();
     let began = informers.len();
     while informers.len() < count {
-        let informer = start(&mock)?;
+        let informer = start(&mock, resource);
         informer.add_handler(Handlers::new().on_add(|_, _| ()));
         informers.push(informer);
     }
@@ -105,8 +144,9 @@ async fn more_informers(
     let more = (count - began).max(1) as f64;
     let used = Usage::now().since(before);
     Ok(format!(
-        "informers count={count} objects={objects} added={} wall_us_each={:.0} cpu_us_each={:.0} rss_kb_each={:.1}",
+        "informers count={count} objects={objects} added={} threads={} wall_us_each={:.0} cpu_us_each={:.0} rss_kb_each={:.1}",
         count - began,
+        Usage::now().threads,
         used.wall.as_secs_f64() * 1e6 / more,
         used.cpu.as_secs_f64() * 1e6 / more,
         used.rss_kb as f64 / more,
@@ -114,9 +154,16 @@ async fn more_informers(
 }
 
 /// Notifies this many handlers of the updates, and returns the cost of one call.
-async fn with_handlers(count: usize, options: &Options) -> Result<String, Failure> {
+async fn with_handlers<F>(
+    count: usize,
+    options: &Options,
+    start: Start<F>,
+) -> Result<String, Failure>
+where
+    F: Form<Stored: Send + Sync + 'static>,
+{
     let mock = server(100)?;
-    let informer = start(&mock)?;
+    let informer = start(&mock, Resource::parse("configmaps")?);
     informer.synced_within(Duration::from_secs(60)).await?;
     let before = Usage::now();
     let handles: Vec<_> = (0..count)

@@ -22,6 +22,8 @@ pub struct Usage {
     pub rss_kb: u64,
     /// The most resident memory so far, in kB.
     pub hwm_kb: u64,
+    /// The number of threads.
+    pub threads: u64,
 }
 
 impl Usage {
@@ -46,6 +48,7 @@ impl Usage {
             cpu: cpu(),
             rss_kb: field("VmRSS:"),
             hwm_kb: field("VmHWM:"),
+            threads: field("Threads:"),
         }
     }
 }

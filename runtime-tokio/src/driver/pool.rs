@@ -2,6 +2,7 @@
 
 mod jobs;
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -22,6 +23,9 @@ const JOURNAL_JOB_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The most helper threads. A list does not arrive faster than they can decode it.
 const MOST: usize = 8;
+/// The most helper threads of all informers together whose number of threads was not set. Without a limit, a thousand
+/// informers that sync at once would start as many threads.
+const MOST_OF_ALL: usize = 16;
 
 /// The batches of one source that are being decoded. There are at most two more of them than helper threads.
 pub(crate) struct Pool<D: Decode> {
@@ -29,6 +33,8 @@ pub(crate) struct Pool<D: Decode> {
     under_way: VecDeque<Arc<Job<Batch<D::Value>>>>,
     threads: usize,
     job_bytes: usize,
+    /// Whether the user has set the number of threads.
+    is_set: bool,
     /// The number of helper threads and the bytes per job while a journal is read.
     for_journal: (usize, usize),
     runtime: Option<tokio::runtime::Handle>,
@@ -89,6 +95,7 @@ where
     pub(crate) fn new(decoder: Decoder<D>, threads: Option<usize>) -> Self {
         let runtime = tokio::runtime::Handle::try_current().ok();
         let others = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        let is_set = threads.is_some();
         let for_journal = threads.unwrap_or(others).min(MOST);
         let threads = threads.unwrap_or_else(|| {
             // A single-threaded runtime has one.
@@ -106,6 +113,7 @@ where
             decoder,
             under_way: VecDeque::new(),
             threads,
+            is_set,
             job_bytes: JOB_BYTES,
             for_journal: (for_journal, JOURNAL_JOB_BYTES),
             runtime,
@@ -155,8 +163,14 @@ where
         if let Some(runtime) = &self.runtime
             && self.queue.push(job, self.threads)
         {
+            let permit = Permit::acquire();
+            if permit.is_none() && !self.is_set {
+                self.queue.not_started();
+                return;
+            }
             let (decoder, queue) = (self.decoder.clone(), Arc::clone(&self.queue));
             runtime.spawn_blocking(move || {
+                let _permit = permit;
                 let inner = &decoder.inner;
                 inner.discard(inner.retired.help(true));
                 while let Some(job) = queue.next() {
@@ -182,7 +196,7 @@ where
     pub(crate) fn next(&mut self) -> Option<Batch<D::Value>> {
         let job = self.under_way.pop_front()?;
         let leaves_all = self.leaves_all();
-        if leaves_all {
+        if leaves_all && self.queue.has_helper() {
             if job.is_taken_within(self.patience) {
                 self.patience = PATIENCE;
                 return Some(job.finish());
@@ -224,6 +238,30 @@ where
     }
 }
 
+/// The permit of a helper thread to be one of [`MOST_OF_ALL`].
+struct Permit;
+
+impl Permit {
+    /// The number of permits in use.
+    fn in_use() -> &'static AtomicUsize {
+        static IN_USE: AtomicUsize = AtomicUsize::new(0);
+        &IN_USE
+    }
+
+    fn acquire() -> Option<Self> {
+        let more = |in_use| (in_use < MOST_OF_ALL).then_some(in_use + 1);
+        let acquired = Self::in_use().fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        // Only a permit that was acquired may be dropped.
+        acquired.is_ok().then(|| Self)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        Self::in_use().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +279,22 @@ mod tests {
         queue.push(Arc::clone(&waiting), 0);
         assert!(done.iter().all(|job| job.upgrade().is_none()));
         assert_eq!(Arc::strong_count(&waiting), 2);
+    }
+
+    #[test]
+    fn helper_threads_of_all_informers_are_limited() {
+        let permits: Vec<_> = core::iter::from_fn(Permit::acquire).collect();
+        assert!(permits.len() <= MOST_OF_ALL);
+        assert!(Permit::acquire().is_none());
+        drop(permits);
+        assert!(Permit::acquire().is_some());
+
+        let queue = Queue::new();
+        for _ in 0..2 {
+            assert!(queue.push(Arc::new(Job::new(())), 1), "none is started");
+            assert!(queue.has_helper());
+            queue.not_started();
+            assert!(!queue.has_helper());
+        }
     }
 }

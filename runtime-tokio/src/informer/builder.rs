@@ -343,7 +343,8 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
 
     /// Sets the number of threads that help to decode large amounts of data, such as the first list. With 0, the driver
     /// decodes alone. The default on a multi-threaded runtime is one less than the number of processors, at most 8. On
-    /// other runtimes it is 0.
+    /// other runtimes it is 0. The informers of a process that use the default have at most 16 such threads together,
+    /// and the drivers of the others decode alone.
     ///
     /// They are blocking threads of the runtime, and used only while there is work. They do not affect the order of
     /// notifications. A decoder returns from [`Decode::is_costly`] whether the effort is worth it, and from

@@ -1,11 +1,14 @@
 //! Data that arrives in one piece is one batch, and nothing in it is lost.
 
-use core::future::pending;
+use core::future::{pending, poll_fn};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::Poll;
+use std::sync::Arc;
 
 use informer_core::transport::{FailureKind, TransportError};
 use informer_tokio::informer::Initial;
 use informer_tokio::transport::{Body, Get, Head, Transport};
-use informer_tokio::{Event, Informer, Raw, Resource};
+use informer_tokio::{Event, Handlers, Informer, Raw, Resource};
 
 /// Responds to the first request with a body in one piece, which ends or stays open.
 #[derive(Clone)]
@@ -70,12 +73,17 @@ pub(crate) fn event(kind: &str, number: usize, version: usize) -> String {
     ) + "\n"
 }
 
+fn end_of_first_state(version: usize) -> String {
+    format!(
+        r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#
+    ) + "\n"
+}
+
 #[tokio::test(start_paused = true)]
 async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_notified() {
     const PODS: usize = 1000;
     let mut text: String = (0..PODS).map(|i| event("ADDED", i, i + 1)).collect();
-    text.push_str(r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"1000","annotations":{"k8s.io/initial-events-end":"true"}}}}"#);
-    text.push('\n');
+    text.push_str(&end_of_first_state(1000));
     (0..PODS).for_each(|i| text.push_str(&event("MODIFIED", PODS - 1 - i, 1001 + i)));
 
     let pods = Resource::new("", "v1", "pods").kind("Pod");
@@ -104,5 +112,76 @@ async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_notified() 
     }
     assert_eq!((added, synced), (PODS, 1));
     pods.wait_until("2000").await.unwrap();
+    driver.abort();
+}
+
+/// A server whose next event arrives whenever the driver has applied the last one.
+#[derive(Clone, Default)]
+struct Fast {
+    event: String,
+    sent: usize,
+    notified: Arc<AtomicUsize>,
+    /// The most events that were sent and not notified.
+    most: Arc<AtomicUsize>,
+}
+
+impl Transport for Fast {
+    type Body = Self;
+    type Error = NoFailure;
+
+    async fn send(&mut self, _: Get<'_>) -> Result<(Head, Self), NoFailure> {
+        Ok((Head::new(200), self.clone()))
+    }
+}
+
+impl Body for Fast {
+    type Error = NoFailure;
+
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, NoFailure> {
+        if self.event.is_empty() {
+            self.event = end_of_first_state(1);
+            return Ok(Some(self.event.as_bytes()));
+        }
+        if self.sent == Self::EVENTS {
+            return pending().await;
+        }
+        // It is not there when the driver polls first, and then applies what it has.
+        let mut is_there = false;
+        poll_fn(|_| {
+            if core::mem::replace(&mut is_there, true) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        let notified = self.notified.load(Ordering::Relaxed);
+        self.most.fetch_max(self.sent - notified, Ordering::Relaxed);
+        self.sent += 1;
+        self.event = event("ADDED", self.sent, self.sent + 1);
+        Ok(Some(self.event.as_bytes()))
+    }
+}
+
+impl Fast {
+    const EVENTS: usize = 300;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_notified_of_each_event_while_more_keep_arriving() {
+    let server = Fast::default();
+    let pods = Resource::new("", "v1", "pods").kind("Pod");
+    let (pods, driver) = Informer::<Raw>::builder_for(&server, pods)
+        .initial(Initial::Stream)
+        .build();
+    let notified = Arc::clone(&server.notified);
+    pods.add_handler(Handlers::new().on_add(move |_, _| {
+        notified.fetch_add(1, Ordering::Relaxed);
+    }));
+    let driver = tokio::spawn(driver.run());
+    pods.wait_until(&(Fast::EVENTS + 1).to_string())
+        .await
+        .unwrap();
+    assert!(server.most.load(Ordering::Relaxed) <= 2);
     driver.abort();
 }

@@ -84,6 +84,16 @@ impl<W> Queue<W> {
         wants_more
     }
 
+    /// Records that the helper thread for which `push` asked was not started.
+    pub(super) fn not_started(&self) {
+        self.lock().helping -= 1;
+    }
+
+    /// Returns whether there is a helper thread.
+    pub(super) fn has_helper(&self) -> bool {
+        self.lock().helping > 0
+    }
+
     /// Takes the next job; `None` if there is none for a while.
     pub(super) fn next(&self) -> Option<Arc<Job<W>>> {
         let mut inner = self.lock();
