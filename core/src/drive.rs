@@ -14,7 +14,8 @@ use crate::wire::{Format, FrameBuffer};
 
 /// The receiver of a driver's output: it decodes frames, applies them to a cache and sends notifications.
 pub trait Sink<X> {
-    /// The number of frames and chunks after which the driver yields to other tasks although there is more to read.
+    /// The number of frames and chunks after which the driver yields to other tasks although there is more to read. It
+    /// also yields if more has arrived during [`Sink::flush`].
     ///
     /// A turn costs a wake and another poll of the task, so about a hundred suits an executor with threads. On a device
     /// a frame takes a millisecond, and a smaller value keeps the other tasks responsive.
@@ -308,7 +309,7 @@ impl Gathered {
 
     /// Ends the turn with the next frame or chunk.
     const fn end_turn<X, K: Sink<X>>(&mut self) {
-        self.read = K::TURN - 1;
+        self.read = K::TURN.saturating_sub(1);
     }
 }
 
