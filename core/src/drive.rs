@@ -209,6 +209,7 @@ pub async fn drive<R, S, T, C, K>(
                 sink,
                 core::future::pending(),
                 step.deadline,
+                &mut false,
             )
             .await
             {
@@ -293,18 +294,15 @@ impl Gathered {
         poll_fn(|cx| sink.poll_turn(cx, core::mem::replace(&mut has_begun, true))).await;
     }
 
-    /// Returns whether there was anything to flush.
     fn flush<R: Target, S: Storage, K: Sink<S::Text>>(
         &mut self,
         timer: &mut impl Timer,
         sink: &mut K,
         reflector: &Reflector<R, S>,
-    ) -> bool {
-        let any = core::mem::take(&mut self.any);
-        if any {
+    ) {
+        if core::mem::take(&mut self.any) {
             sink.flush(timer.now(), reflector.version());
         }
-        any
     }
 
     /// Ends the turn with the next frame or chunk.
@@ -411,7 +409,7 @@ where
     gathered.flush(timer, sink, reflector);
     loop {
         let deadline = sink.deadline();
-        match wake(timer, sink, waiting.as_mut(), deadline).await {
+        match wake(timer, sink, waiting.as_mut(), deadline, &mut false).await {
             Wake::Io(()) => {
                 reflector.excuse_wait(timer.now(), id);
                 return true;
@@ -454,7 +452,7 @@ where
         if let Some(Wake::Io(answer)) = ready {
             return Some(answer);
         }
-        let flushed = gathered.flush(timer, sink, reflector);
+        gathered.flush(timer, sink, reflector);
         if let Some(Wake::Command(command)) = ready {
             obey(reflector, timer.now(), command);
             *step = advance(reflector, timer.now(), sink, None);
@@ -464,15 +462,18 @@ where
             continue;
         }
         let mut has_waited = false;
-        let io = poll_fn(|cx| {
-            let polled = sending.as_mut().poll(cx);
-            has_waited |= polled.is_pending();
-            polled
-        });
-        match wake(timer, sink, io, step.deadline).await {
+        match wake(
+            timer,
+            sink,
+            sending.as_mut(),
+            step.deadline,
+            &mut has_waited,
+        )
+        .await
+        {
             Wake::Io(answer) => {
                 // It arrived while frames were applied. If the server is fast, the handlers are notified first.
-                if flushed && !has_waited {
+                if !has_waited {
                     gathered.end_turn::<S::Text, K>();
                 }
                 return Some(answer);
@@ -582,12 +583,14 @@ enum Wake<O> {
     Command(Command),
 }
 
-/// Waits for the first of command, I/O and deadline. The timer is set only if neither of the others is ready.
+/// Waits for the first of command, I/O and deadline. The timer is set only if neither of the others is ready, and
+/// `has_waited` too.
 async fn wake<O, C, X, K>(
     timer: &mut C,
     sink: &mut K,
     io: impl Future<Output = O>,
     deadline: Option<Instant>,
+    has_waited: &mut bool,
 ) -> Wake<O>
 where
     C: Timer,
@@ -597,6 +600,7 @@ where
     if let Some(ready) = poll_fn(|cx| Poll::Ready(poll_two(cx, sink, io.as_mut()))).await {
         return ready;
     }
+    *has_waited = true;
     let Some(deadline) = deadline else {
         return poll_fn(|cx| poll_two(cx, sink, io.as_mut()).map_or(Poll::Pending, Poll::Ready))
             .await;
