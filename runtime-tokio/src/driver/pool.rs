@@ -23,8 +23,8 @@ const JOURNAL_JOB_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The most helper threads. A list does not arrive faster than they can decode it.
 const MOST: usize = 8;
-/// The most helper threads of all informers together whose number of threads was not set. Without a limit, a thousand
-/// informers that sync at once would start as many threads.
+/// The most helper threads of all informers together whose number of threads was not set. Without a limit, informers that
+/// sync at once could start one each.
 const MOST_OF_ALL: usize = 16;
 
 /// The batches of one source that are being decoded. There are at most two more of them than helper threads.
@@ -163,11 +163,15 @@ where
         if let Some(runtime) = &self.runtime
             && self.queue.push(job, self.threads)
         {
-            let permit = Permit::acquire();
-            if permit.is_none() && !self.is_set {
-                self.queue.not_started();
-                return;
-            }
+            let permit = if self.is_set {
+                None
+            } else {
+                let Some(permit) = Permit::acquire() else {
+                    self.queue.not_started();
+                    return;
+                };
+                Some(permit)
+            };
             let (decoder, queue) = (self.decoder.clone(), Arc::clone(&self.queue));
             runtime.spawn_blocking(move || {
                 let _permit = permit;
