@@ -9,7 +9,7 @@ mod tests;
 
 use alloc::string::String;
 
-use serde::de::value::MapDeserializer;
+use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
     VariantAccess, Visitor,
@@ -18,54 +18,78 @@ use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
 use super::JsonStr;
-use super::members::Cursor;
+use super::members::{Cursor, as_str};
 use super::prune::{Below, Member, Prune};
 
 /// Deserializes a value without its pruned parts.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) -> Result<T, Error> {
     // Validate UTF-8 once rather than for each string.
     let text = core::str::from_utf8(json).map_err(Error::custom)?;
-    let mut cursor = Cursor::new(json);
-    T::deserialize(Value {
+    let mut reader = Reader {
         text,
-        cursor: &mut cursor,
-        below: prune.begin(),
+        cursor: Cursor::new(json),
+        prune,
         depth: 0,
+    };
+    T::deserialize(Value {
+        paths: prune.begin().paths(),
+        reader: &mut reader,
     })
 }
 
 /// The limit of serde_json.
 const DEPTH_LIMIT: u32 = 128;
 
-/// The next value of the input.
-struct Value<'c, 'a> {
+struct Reader<'a> {
     /// The complete JSON.
     text: &'a str,
-    cursor: &'c mut Cursor<'a>,
-    below: Below,
+    cursor: Cursor<'a>,
+    prune: Prune,
+    /// The number of objects and arrays around the position.
     depth: u32,
 }
 
-impl<'a> Value<'_, 'a> {
+impl<'a> Reader<'a> {
     fn token(&mut self) -> Result<&'a [u8], Error> {
         self.cursor.value().ok_or_else(cut_off)
     }
 
-    fn string(&mut self) -> Result<Content<'a>, Error> {
-        let (content, is_escaped) = self.cursor.content().ok_or_else(cut_off)?;
-        let content = self.text.get(content).ok_or_else(cut_off)?;
-        Ok(Content {
-            content,
-            is_escaped,
-        })
+    /// Consumes a string without escapes; `None` if the next value is another one.
+    fn plain(&mut self) -> Option<&'a str> {
+        self.text.get(self.cursor.plain()?)
     }
 
-    fn deeper(&self) -> Result<u32, Error> {
+    /// Enters an object or an array.
+    fn enter(&mut self, bracket: u8) -> Result<(), Error> {
         if self.depth >= DEPTH_LIMIT {
             return Err(Error::custom("recursion limit exceeded"));
         }
-        Ok(self.depth + 1)
+        self.depth += 1;
+        if self.cursor.eat(bracket) {
+            return Ok(());
+        }
+        Err(Error::custom("a value has another type"))
     }
+
+    fn leave(&mut self, bracket: u8) -> Result<(), Error> {
+        self.depth -= 1;
+        if self.cursor.eat(bracket) {
+            return Ok(());
+        }
+        Err(Error::custom("members or elements are left over"))
+    }
+
+    /// Returns what may be pruned of the value that was entered last.
+    fn inside(&self, paths: u32) -> Below {
+        self.prune.below(paths, self.depth as usize - 1)
+    }
+}
+
+/// The next value of the input. It fits into two registers, since it is passed on for every value.
+struct Value<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    /// The paths of the `Prune` that lead through this value.
+    paths: u32,
 }
 
 fn cut_off() -> Error {
@@ -75,61 +99,81 @@ fn cut_off() -> Error {
 impl<'a> Deserializer<'a> for Value<'_, 'a> {
     type Error = Error;
 
-    fn deserialize_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        match self.cursor.peek() {
-            Some(b'"') => self.string()?.visit(visitor),
-            Some(b'{') => {
-                let depth = self.deeper()?;
-                self.cursor.eat(b'{');
-                let below = self.below;
-                let mut members = Fields {
-                    value: Value { depth, ..self },
-                    below,
-                };
-                let made = visitor.visit_map(&mut members)?;
-                members.finish()?;
-                Ok(made)
-            }
-            Some(b'[') => {
-                let depth = self.deeper()?;
-                let left = count(self.cursor.clone());
-                self.cursor.eat(b'[');
-                let mut elements = Elements {
-                    value: Value { depth, ..self },
-                    left,
-                    next: 0,
-                };
-                let made = visitor.visit_seq(&mut elements)?;
-                elements.finish()?;
-                Ok(made)
-            }
-            Some(b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => scalar(self.token()?, visitor),
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.reader.cursor.peek() {
+            Some(b'"') => self.deserialize_str(visitor),
+            Some(b'{') => self.deserialize_map(visitor),
+            Some(b'[') => self.deserialize_seq(visitor),
+            Some(b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => scalar(self.reader.token()?, visitor),
             Some(_) | None => Err(cut_off()),
         }
     }
 
-    fn deserialize_option<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        if self.cursor.peek() == Some(b'n') {
-            self.token()?;
+    fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.reader.enter(b'{')?;
+        let made = visitor.visit_map(Fields {
+            reader: &mut *self.reader,
+            paths: self.paths,
+            below: 0,
+        })?;
+        self.reader.leave(b'}')?;
+        Ok(made)
+    }
+
+    fn deserialize_struct<V: Visitor<'a>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_map(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.reader.enter(b'[')?;
+        let made = visitor.visit_seq(Elements {
+            left: count(self.reader.cursor.clone()),
+            reader: &mut *self.reader,
+            paths: self.paths,
+            next: 0,
+        })?;
+        self.reader.leave(b']')?;
+        Ok(made)
+    }
+
+    fn deserialize_str<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.reader.plain() {
+            Some(content) => visitor.visit_borrowed_str(content),
+            None => visitor.visit_string(serde_json::from_slice(self.reader.token()?)?),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.reader.cursor.peek() == Some(b'n') {
+            self.reader.token()?;
             return visitor.visit_none();
         }
         visitor.visit_some(self)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'a>>(
-        mut self,
+        self,
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
         // A value that is stored as text: serde_json's `RawValue`.
         if name.starts_with("$serde_json::private::") {
-            let below = self.below;
-            let json = self.token()?;
-            if below.is_nothing() {
+            let json = self.reader.token()?;
+            if self.paths == 0 {
                 let mut json = serde_json::Deserializer::from_slice(json);
                 return json.deserialize_newtype_struct(name, visitor);
             }
             // Like serde_json: a map whose only key is the name.
+            let below = (self.reader.prune).below(self.paths, self.reader.depth as usize);
             let kept = String::from_utf8(below.copy(json)).map_err(Error::custom)?;
             return visitor.visit_map(MapDeserializer::new(core::iter::once((name, kept))));
         }
@@ -137,32 +181,30 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     }
 
     fn deserialize_enum<V: Visitor<'a>>(
-        mut self,
+        self,
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if !self.below.is_nothing() && self.cursor.peek() == Some(b'{') {
-            let depth = self.deeper()?;
-            self.cursor.eat(b'{');
-            let below = self.below;
-            let mut members = Fields {
-                value: Value { depth, ..self },
-                below,
-            };
-            let made = visitor.visit_enum(&mut members)?;
-            members.finish()?;
+        if self.paths != 0 && self.reader.cursor.peek() == Some(b'{') {
+            self.reader.enter(b'{')?;
+            let made = visitor.visit_enum(Fields {
+                reader: &mut *self.reader,
+                paths: self.paths,
+                below: 0,
+            })?;
+            self.reader.leave(b'}')?;
             return Ok(made);
         }
-        let token = self.token()?;
+        let token = self.reader.token()?;
         serde_json::Deserializer::from_slice(token).deserialize_enum(name, variants, visitor)
     }
 
-    fn deserialize_bytes<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        if self.cursor.peek() == Some(b'[') {
+    fn deserialize_bytes<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.reader.cursor.peek() == Some(b'[') {
             return self.deserialize_any(visitor);
         }
-        let token = self.token()?;
+        let token = self.reader.token()?;
         serde_json::Deserializer::from_slice(token).deserialize_bytes(visitor)
     }
 
@@ -170,40 +212,15 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
         self.deserialize_bytes(visitor)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
-        self.token()?;
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.reader.token()?;
         visitor.visit_unit()
     }
 
     forward_to_deserialize_any! {
         <V: Visitor<'a>>
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string unit unit_struct seq
-        tuple tuple_struct map struct identifier
-    }
-}
-
-/// The content of a string.
-#[derive(Clone, Copy)]
-struct Content<'a> {
-    content: &'a str,
-    is_escaped: bool,
-}
-
-impl<'a> Content<'a> {
-    fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.is_escaped {
-            visitor.visit_string(self.unescape()?)
-        } else {
-            visitor.visit_borrowed_str(self.content)
-        }
-    }
-
-    fn unescape(self) -> Result<String, Error> {
-        let mut quoted = String::with_capacity(self.content.len() + 2);
-        quoted.push('"');
-        quoted.push_str(self.content);
-        quoted.push('"');
-        serde_json::from_str(&quoted)
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char unit unit_struct tuple tuple_struct
+        identifier
     }
 }
 
@@ -219,9 +236,8 @@ fn scalar<'a, V: Visitor<'a>>(token: &'a [u8], visitor: V) -> Result<V::Value, E
     }
 }
 
-/// Counts the elements of an array, so that a list is allocated at its exact length.
+/// Counts the elements of an array from the first on, so that a list is allocated at its exact length.
 fn count(mut cursor: Cursor<'_>) -> usize {
-    cursor.eat(b'[');
     let mut count = 0;
     while cursor.value().is_some() {
         count += 1;
@@ -233,32 +249,45 @@ fn count(mut cursor: Cursor<'_>) -> usize {
 }
 
 /// The members of an object, as serde's map.
-struct Fields<'c, 'a> {
-    value: Value<'c, 'a>,
-    /// The parts that may be pruned below the member whose key was read last.
-    below: Below,
+struct Fields<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    /// The paths that lead through the object.
+    paths: u32,
+    /// Those that lead through the member whose key was read last.
+    below: u32,
 }
 
 impl<'a> Fields<'_, 'a> {
     /// Returns the value of the member whose key was read last.
     fn content(&mut self) -> Value<'_, 'a> {
         Value {
-            text: self.value.text,
-            cursor: &mut *self.value.cursor,
-            below: self.below,
-            depth: self.value.depth,
+            reader: &mut *self.reader,
+            paths: self.below,
         }
     }
 
-    fn finish(&mut self) -> Result<(), Error> {
-        if self.value.cursor.eat(b'}') {
-            return Ok(());
+    /// Consumes the colon after a key; returns whether the member is kept.
+    fn keeps(&mut self, key: JsonStr<'_>) -> Result<bool, Error> {
+        if !self.reader.cursor.eat(b':') {
+            return Err(cut_off());
         }
-        Err(Error::custom("members are left over"))
+        if self.paths == 0 {
+            return Ok(true);
+        }
+        match self.reader.inside(self.paths).member(key) {
+            Member::Skip => {
+                self.reader.token()?;
+                Ok(false)
+            }
+            Member::Keep(below) => {
+                self.below = below.paths();
+                Ok(true)
+            }
+        }
     }
 }
 
-impl<'a> MapAccess<'a> for &mut Fields<'_, 'a> {
+impl<'a> MapAccess<'a> for Fields<'_, 'a> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
@@ -266,22 +295,19 @@ impl<'a> MapAccess<'a> for &mut Fields<'_, 'a> {
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
         loop {
-            if self.value.cursor.peek() == Some(b'}') {
+            if self.reader.cursor.peek() == Some(b'}') {
                 return Ok(None);
             }
-            self.value.cursor.eat(b',');
-            let key = self.value.string()?;
-            if !self.value.cursor.eat(b':') {
-                return Err(cut_off());
-            }
-            let name = JsonStr::new(key.content.as_bytes());
-            match self.value.below.member(name) {
-                Member::Skip => {
-                    self.value.token()?;
-                }
-                Member::Keep(below) => {
-                    self.below = below;
+            self.reader.cursor.eat(b',');
+            if let Some(key) = self.reader.plain() {
+                if self.keeps(JsonStr::new(key.as_bytes()))? {
                     return seed.deserialize(Key(key)).map(Some);
+                }
+            } else {
+                let key = self.reader.token()?;
+                if self.keeps(as_str(key).ok_or_else(cut_off)?)? {
+                    let key: String = serde_json::from_slice(key)?;
+                    return seed.deserialize(key.into_deserializer()).map(Some);
                 }
             }
         }
@@ -293,7 +319,7 @@ impl<'a> MapAccess<'a> for &mut Fields<'_, 'a> {
 }
 
 /// An enum as an object: the variant is the key of its only member.
-impl<'a> EnumAccess<'a> for &mut Fields<'_, 'a> {
+impl<'a> EnumAccess<'a> for Fields<'_, 'a> {
     type Error = Error;
     type Variant = Self;
 
@@ -306,7 +332,7 @@ impl<'a> EnumAccess<'a> for &mut Fields<'_, 'a> {
     }
 }
 
-impl<'a> VariantAccess<'a> for &mut Fields<'_, 'a> {
+impl<'a> VariantAccess<'a> for Fields<'_, 'a> {
     type Error = Error;
 
     fn unit_variant(mut self) -> Result<(), Error> {
@@ -317,12 +343,12 @@ impl<'a> VariantAccess<'a> for &mut Fields<'_, 'a> {
         self.next_value_seed(seed)
     }
 
-    fn tuple_variant<V: Visitor<'a>>(self, len: usize, visitor: V) -> Result<V::Value, Error> {
+    fn tuple_variant<V: Visitor<'a>>(mut self, len: usize, visitor: V) -> Result<V::Value, Error> {
         self.content().deserialize_tuple(len, visitor)
     }
 
     fn struct_variant<V: Visitor<'a>>(
-        self,
+        mut self,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
@@ -331,13 +357,13 @@ impl<'a> VariantAccess<'a> for &mut Fields<'_, 'a> {
 }
 
 /// The key of a member.
-struct Key<'a>(Content<'a>);
+struct Key<'a>(&'a str);
 
 impl<'a> Deserializer<'a> for Key<'a> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.0.visit(visitor)
+        visitor.visit_borrowed_str(self.0)
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -358,9 +384,7 @@ impl<'a> Deserializer<'a> for Key<'a> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let name: serde::de::value::StringDeserializer<Error> =
-            self.0.unescape()?.into_deserializer();
-        visitor.visit_enum(name)
+        visitor.visit_enum(BorrowedStrDeserializer::new(self.0))
     }
 
     // A number as a key fails here, and the caller then uses serde_json.
@@ -372,24 +396,17 @@ impl<'a> Deserializer<'a> for Key<'a> {
 }
 
 /// The elements of an array, as serde's sequence.
-struct Elements<'c, 'a> {
-    value: Value<'c, 'a>,
+struct Elements<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    /// The paths that lead through the array.
+    paths: u32,
     /// The number of remaining elements, including pruned ones.
     left: usize,
     /// The index of the next element, including pruned ones.
     next: usize,
 }
 
-impl Elements<'_, '_> {
-    fn finish(&mut self) -> Result<(), Error> {
-        if self.value.cursor.eat(b']') {
-            return Ok(());
-        }
-        Err(Error::custom("elements are left over"))
-    }
-}
-
-impl<'a> SeqAccess<'a> for &mut Elements<'_, 'a> {
+impl<'a> SeqAccess<'a> for Elements<'_, 'a> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
@@ -397,23 +414,21 @@ impl<'a> SeqAccess<'a> for &mut Elements<'_, 'a> {
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
         loop {
-            self.value.cursor.eat(b',');
-            if self.value.cursor.peek() == Some(b']') {
+            self.reader.cursor.eat(b',');
+            if self.reader.cursor.peek() == Some(b']') {
                 return Ok(None);
             }
             self.left = self.left.saturating_sub(1);
             let index = self.next;
             self.next += 1;
-            match self.value.below.element(index) {
+            match self.reader.inside(self.paths).element(index) {
                 Member::Skip => {
-                    self.value.token()?;
+                    self.reader.token()?;
                 }
                 Member::Keep(below) => {
                     let value = Value {
-                        text: self.value.text,
-                        cursor: &mut *self.value.cursor,
-                        below,
-                        depth: self.value.depth,
+                        reader: &mut *self.reader,
+                        paths: below.paths(),
                     };
                     return seed.deserialize(value).map(Some);
                 }

@@ -190,17 +190,19 @@ impl<'a> Cursor<'a> {
         self.json.get(start..self.at)
     }
 
-    /// Consumes a string; returns the range of its content, and whether it contains escapes.
+    /// Consumes a string without escapes and returns the range of its content; `None` if the next value is another one.
     #[cfg(feature = "serde_json")]
-    pub(crate) fn content(&mut self) -> Option<(core::ops::Range<usize>, bool)> {
+    pub(crate) fn plain(&mut self) -> Option<core::ops::Range<usize>> {
         if self.peek()? != b'"' {
             return None;
         }
         let start = self.at + 1;
-        let plain = plain_end(self.json, start, &mut false);
-        let is_escaped = *self.json.get(plain)? != b'"';
-        self.at = string_end(self.json, plain)?;
-        Some((start..self.at - 1, is_escaped))
+        let end = plain_end(self.json, start, &mut false);
+        if *self.json.get(end)? != b'"' {
+            return None;
+        }
+        self.at = end + 1;
+        Some(start..end)
     }
 
     /// Consumes a number or a literal. It counts as truncated at the end of the input, unless it is the complete input.

@@ -124,10 +124,15 @@ impl Prune {
     pub(crate) fn begin(self) -> Below {
         // `new` accepts no more paths than there are bits.
         let paths = (0..self.0.len()).fold(0, |paths, number| paths | 1 << number);
+        self.below(paths, 0)
+    }
+
+    /// Returns the position through which these paths lead, at this depth.
+    pub(crate) const fn below(self, paths: u32, depth: usize) -> Below {
         Below {
             prune: self,
             paths,
-            depth: 0,
+            depth,
         }
     }
 
@@ -162,6 +167,11 @@ const fn has_star(mut path: &[&str]) -> bool {
 impl Below {
     pub(crate) const fn is_nothing(self) -> bool {
         self.paths == 0
+    }
+
+    #[cfg(feature = "serde_json")]
+    pub(crate) const fn paths(self) -> u32 {
+        self.paths
     }
 
     /// Returns a position below which nothing is removed.
