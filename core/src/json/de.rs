@@ -31,15 +31,21 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) ->
         prune,
         depth: 0,
     };
-    T::deserialize(Value {
+    let object = T::deserialize(Value {
         paths: prune.begin().paths(),
         reader: &mut reader,
-    })
+    })?;
+    // A type that swallows an error leaves the reader within a value, and members are then read as those of another.
+    if reader.cursor.peek().is_some() {
+        return Err(Error::custom("a value was not read to its end"));
+    }
+    Ok(object)
 }
 
 /// The limit of serde_json.
 const DEPTH_LIMIT: u32 = 128;
 
+/// The position in the JSON, and what holds for all values.
 struct Reader<'a> {
     /// The complete JSON.
     text: &'a str,
@@ -59,24 +65,31 @@ impl<'a> Reader<'a> {
         self.text.get(self.cursor.plain()?)
     }
 
-    /// Enters an object or an array.
+    /// Enters an object or an array. A value of another type is consumed.
     fn enter(&mut self, bracket: u8) -> Result<(), Error> {
         if self.depth >= DEPTH_LIMIT {
             return Err(Error::custom("recursion limit exceeded"));
         }
-        self.depth += 1;
-        if self.cursor.eat(bracket) {
-            return Ok(());
+        if !self.cursor.eat(bracket) {
+            self.token()?;
+            return Err(Error::custom("a value has another type"));
         }
-        Err(Error::custom("a value has another type"))
+        self.depth += 1;
+        Ok(())
     }
 
+    /// Leaves the container that was entered last.
     fn leave(&mut self, bracket: u8) -> Result<(), Error> {
         self.depth -= 1;
         if self.cursor.eat(bracket) {
             return Ok(());
         }
         Err(Error::custom("members or elements are left over"))
+    }
+
+    /// Returns what may be pruned of a value that was not entered.
+    fn below(&self, paths: u32) -> Below {
+        self.prune.below(paths, self.depth as usize)
     }
 
     /// Returns what may be pruned of the value that was entered last.
@@ -173,7 +186,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
                 return json.deserialize_newtype_struct(name, visitor);
             }
             // Like serde_json: a map whose only key is the name.
-            let below = (self.reader.prune).below(self.paths, self.reader.depth as usize);
+            let below = self.reader.below(self.paths);
             let kept = String::from_utf8(below.copy(json)).map_err(Error::custom)?;
             return visitor.visit_map(MapDeserializer::new(core::iter::once((name, kept))));
         }
@@ -414,9 +427,11 @@ impl<'a> SeqAccess<'a> for Elements<'_, 'a> {
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
         loop {
-            self.reader.cursor.eat(b',');
             if self.reader.cursor.peek() == Some(b']') {
                 return Ok(None);
+            }
+            if self.next > 0 && !self.reader.cursor.eat(b',') {
+                return Err(cut_off());
             }
             self.left = self.left.saturating_sub(1);
             let index = self.next;

@@ -21,7 +21,12 @@ pub(crate) fn read<T: DeserializeOwned, const S: usize>(json: &[u8]) -> Result<T
         cursor: &mut cursor,
         depth: 0,
     };
-    T::deserialize(value)
+    let object = T::deserialize(value)?;
+    // A type that swallows an error leaves the cursor within a value, and members are then read as those of another.
+    match cursor.peek() {
+        Some(_) => Err(cut_off()),
+        None => Ok(object),
+    }
 }
 
 /// The maximum depth of a type. Values that the type does not need may be nested deeper.
@@ -200,9 +205,12 @@ impl<'a, const S: usize> Deserializer<'a> for Value<'_, 'a, S> {
     }
 
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, JsonCoreError> {
-        let mut elements = Elements(self.inside(b'[')?);
+        let mut elements = Elements {
+            value: self.inside(b'[')?,
+            is_first: true,
+        };
         let made = visitor.visit_seq(&mut elements)?;
-        elements.0.leave(b']')?;
+        elements.value.leave(b']')?;
         Ok(made)
     }
 
@@ -339,7 +347,10 @@ impl<'a, const S: usize> MapAccess<'a> for &mut Fields<'_, 'a, S> {
 }
 
 /// The elements of an array, as serde's sequence.
-struct Elements<'c, 'a, const S: usize>(Value<'c, 'a, S>);
+struct Elements<'c, 'a, const S: usize> {
+    value: Value<'c, 'a, S>,
+    is_first: bool,
+}
 
 impl<'a, const S: usize> SeqAccess<'a> for &mut Elements<'_, 'a, S> {
     type Error = JsonCoreError;
@@ -348,13 +359,16 @@ impl<'a, const S: usize> SeqAccess<'a> for &mut Elements<'_, 'a, S> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, JsonCoreError> {
-        self.0.cursor.eat(b',');
-        if self.0.cursor.peek() == Some(b']') {
+        let cursor = &mut *self.value.cursor;
+        if cursor.peek() == Some(b']') {
             return Ok(None);
         }
+        if !core::mem::replace(&mut self.is_first, false) && !cursor.eat(b',') {
+            return Err(cut_off());
+        }
         let value: Value<'_, 'a, S> = Value {
-            cursor: &mut *self.0.cursor,
-            depth: self.0.depth,
+            cursor,
+            depth: self.value.depth,
         };
         seed.deserialize(value).map(Some)
     }

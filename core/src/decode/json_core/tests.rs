@@ -269,6 +269,35 @@ fn survives_what_is_cut_off() {
     }
 }
 
+/// A type that swallows an error may leave the cursor within a value.
+#[test]
+fn reads_no_members_of_another_value() {
+    #[derive(Debug)]
+    struct Lenient;
+    impl<'de> Deserialize<'de> for Lenient {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Ok(Thing::deserialize(deserializer).map_or(Self, |_| Self))
+        }
+    }
+    #[derive(Deserialize, Debug)]
+    #[expect(dead_code, reason = "nothing of it is read")]
+    struct Outer {
+        lenient: Lenient,
+        count: Option<u16>,
+    }
+
+    assert!(decode::<Outer>(r#"{"lenient":{"name":"a"},"count":1}"#).is_ok());
+    for json in [
+        r#"{"lenient":{"name":1,"count":7}}"#,
+        r#"{"lenient":{"name":1,"count":7},"count":1}"#,
+        r#"{"lenient":[1]}"#,
+    ] {
+        assert!(decode::<Outer>(json).is_err(), "{json}");
+    }
+    let lenient = decode::<alloc::vec::Vec<Lenient>>(r#"[{"name":1,"count":7},{"name":"a"}]"#);
+    assert_eq!(lenient.unwrap_err().problem, JsonCoreProblem::NotJson);
+}
+
 #[test]
 fn an_informer_without_an_allocator_keeps_what_it_reads() {
     use crate::{Head, Inline, Instant, Output, PolledInformer, ReflectorConfig, Resource};

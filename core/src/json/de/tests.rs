@@ -209,3 +209,50 @@ fn survives_what_is_cut_off_or_too_deep() {
     let deep = alloc::format!("{}{}", "[".repeat(1000), "]".repeat(1000));
     assert!(read::<serde_json::Value>(deep.as_bytes(), Prune::NOTHING).is_err());
 }
+
+/// A type that replaces an unreadable value by its default may leave the reader within that value. The reader then fails,
+/// and the caller uses serde_json.
+#[test]
+fn a_type_that_swallows_errors_reads_no_members_of_others() {
+    #[derive(PartialEq, Debug, Default)]
+    struct Lenient<T>(T);
+    impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Lenient<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Ok(Self(T::deserialize(deserializer).unwrap_or_default()))
+        }
+    }
+    #[derive(Deserialize, PartialEq, Debug, Default)]
+    #[serde(default)]
+    struct Outer {
+        list: Lenient<Vec<u8>>,
+        map: Lenient<BTreeMap<String, u8>>,
+        b: u8,
+    }
+    type Lists = Vec<Lenient<Vec<u8>>>;
+
+    fn ours<T: serde::de::DeserializeOwned>(json: &str) -> Option<T> {
+        read(json.as_bytes(), Prune::NOTHING).ok()
+    }
+    // A scalar of another type is consumed.
+    for json in [
+        r#"{"list":5,"b":1}"#,
+        r#"{"list":null,"b":1}"#,
+        r#"{"map":"x","b":1}"#,
+    ] {
+        let expected: Outer = serde_json::from_str(json).unwrap();
+        assert_eq!(ours(json), Some(expected), "{json}");
+    }
+    let expected: Lists = serde_json::from_str(r#"[5,null,"x",[1]]"#).unwrap();
+    assert_eq!(ours(r#"[5,null,"x",[1]]"#), Some(expected));
+    // The reader stops within these.
+    for json in [
+        r#"{"list":["x",2],"b":1}"#,
+        r#"{"map":{"q":"x","b":7}}"#,
+        r#"{"map":{"q":"x","b":7},"b":1}"#,
+    ] {
+        assert_eq!(ours::<Outer>(json), None, "{json}");
+    }
+    assert_eq!(ours::<Lists>(r#"[["x"],[1]]"#), None);
+    let maps = r#"[{"q":"x","r":2},{"q":3}]"#;
+    assert_eq!(ours::<Vec<Lenient<BTreeMap<String, u8>>>>(maps), None);
+}
