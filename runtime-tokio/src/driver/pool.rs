@@ -1,4 +1,8 @@
 //! Decoding on several threads. Batches are passed on as they fill, and return in order.
+//!
+//! `spawn_blocking` for each batch would not do: a batch must be decoded by the thread whose heap has the old states,
+//! and that thread must free them. Besides, a sink is not asynchronous: after [`flush`](informer_core::Sink::flush)
+//! everything is applied.
 
 mod jobs;
 
