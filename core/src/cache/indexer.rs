@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::fifo::KnownObjects;
+use super::queue::KnownObjects;
 use super::store::{Held, IndexError, Store, Values};
 use crate::object::{KeyBuf, KeyError, KeyFn};
 use crate::storage::table::Table;

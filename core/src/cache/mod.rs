@@ -7,6 +7,7 @@ mod index;
 mod indexer;
 mod notification;
 mod pop;
+mod queue;
 mod read;
 mod record;
 mod source;
@@ -17,7 +18,7 @@ mod tests;
 mod walk;
 
 pub use config::CacheConfig;
-pub use fifo::{DeltaFifo, KnownObjects, PopError, Popped, Unbounded};
+pub use fifo::{DeltaFifo, PopError, Popped, Unbounded};
 pub use indexer::Indexer;
 pub use notification::{Notification, ObjectNotification};
 pub use record::{Reached, Record, Recording};
@@ -29,8 +30,9 @@ pub(crate) use walk::End;
 use core::fmt;
 
 use enqueue::Incoming;
-use fifo::{Mode, Queue};
 use pop::{Notice, Stash};
+pub use queue::KnownObjects;
+use queue::{Mode, Queue};
 use source::SourceState;
 use store::{Held, Store, Values};
 use walk::{Walk, WalkKind};

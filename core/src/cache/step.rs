@@ -96,18 +96,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         recorder: &mut R,
     ) -> Result<bool, KeyError> {
         let Some(source) = self.place(source) else {
-            return match step {
-                Step::Object { object, .. } => {
-                    self.discarded.put_some(object);
-                    Err(KeyError::UnknownSource)
-                }
-                Step::Begin
-                | Step::Complete(_)
-                | Step::Confirm
-                | Step::Reached(_)
-                | Step::Restored(_)
-                | Step::Forget => Ok(false),
-            };
+            if let Step::Object { object, .. } = step {
+                self.discarded.put_some(object);
+                return Err(KeyError::UnknownSource);
+            }
+            return Ok(false);
         };
         match step {
             Step::Begin => {
@@ -136,18 +129,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                         self.mark_stale(source, key);
                     }
                     (change, Some(object)) => {
-                        // A listed object that equals the cached one is in the journal already, unless no journal
-                        // stores its key.
-                        let is_news = recorder.records()
-                            && (recorder.is_restarted()
-                                || key.len() > MAX_KEY
-                                || !self.holds(source, key, &object));
-                        let values = values.unwrap_or_else(|| self.index_values_of(key, &object));
-                        // A rejected object leaves the cache with an older state, or with none.
-                        return self
-                            .upsert(source, change, key, object, values)
-                            .inspect_err(|_| recorder.append(Record::Stale { key }))
-                            .map(|()| is_news);
+                        return self.record_upsert(source, change, (key, object), values, recorder);
                     }
                 }
             }
@@ -178,6 +160,27 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             Step::Forget => self.end_list(source, End::Forgotten),
         }
         Ok(false)
+    }
+
+    /// Queues the upsert of an object. Returns whether the object is to be recorded.
+    fn record_upsert<R: Recording>(
+        &mut self,
+        source: u16,
+        change: Change,
+        (key, object): (&str, T),
+        values: Option<Values<S>>,
+        recorder: &mut R,
+    ) -> Result<bool, KeyError> {
+        // A listed object that equals the cached one is in the journal already, unless no journal stores its key.
+        let is_news = recorder.records()
+            && (recorder.is_restarted()
+                || key.len() > MAX_KEY
+                || !self.holds(source, key, &object));
+        let values = values.unwrap_or_else(|| self.index_values_of(key, &object));
+        // A rejected object leaves the cache with an older state, or with none.
+        self.upsert(source, change, key, object, values)
+            .inspect_err(|_| recorder.append(Record::Stale { key }))
+            .map(|()| is_news)
     }
 }
 

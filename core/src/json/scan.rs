@@ -3,9 +3,11 @@
 //! The input may be split at any byte. Nothing is buffered: between two pieces of input, the scanner stores only a
 //! state, the depth, and one bit per level that distinguishes objects from arrays.
 
+mod skip;
 #[cfg(test)]
 mod tests;
 
+use self::skip::{Skip, Stopped};
 use super::block::{BLOCK, plain_in_block};
 use super::error::{ScanError, ScanErrorKind};
 
@@ -173,237 +175,37 @@ impl Scanner {
         at: &mut usize,
         floor: u32,
     ) -> Result<bool, ScanError> {
-        // The working state is in local variables, since stores to fields would dominate the cost.
         let start = *at;
-        let mut i = start;
-        let mut state = self.state;
-        let mut depth = self.depth;
-        let mut kinds = self.kinds;
-        let mut wide = self.non_ascii;
-
-        // A value has ended. At the top level, no comma can follow.
-        macro_rules! ended {
-            () => {
-                state = after_value(depth);
-                if depth <= floor {
-                    break Ok(true);
-                }
-            };
-        }
-        // Shortcut for the most likely next byte, here a comma after a value in a container.
-        macro_rules! comma {
-            () => {
-                if input.get(i) == Some(&b',') {
-                    i += 1;
-                    state = after_comma(kinds);
-                }
-            };
-        }
-        macro_rules! close {
-            () => {
-                i += 1;
-                depth -= 1;
-                kinds >>= 1;
-                ended!();
-                comma!();
-            };
-        }
-        // The text of a string and its closing quote.
-        macro_rules! string {
-            () => {
-                let end = scan_text(input, i, &mut wide);
-                i = end.at;
-                match end.how {
-                    TextEnd::Quote if depth > DEPTH_LIMIT => state = Expected::Deep,
-                    TextEnd::Quote => {
-                        ended!();
-                        comma!();
-                    }
-                    TextEnd::Pause(inside) => {
-                        self.in_key = false;
-                        state = inside;
-                    }
-                    TextEnd::Bad(kind) => break Err(kind),
-                }
-            };
-        }
-        macro_rules! key {
-            () => {
-                let end = scan_text(input, i, &mut wide);
-                i = end.at;
-                match end.how {
-                    TextEnd::Quote => {
-                        state = Expected::Colon;
-                        if input.get(i) == Some(&b':') {
-                            i += 1;
-                            state = Expected::Value;
-                            if input.get(i) == Some(&b'"') {
-                                i += 1;
-                                string!();
-                            }
-                        }
-                    }
-                    TextEnd::Pause(inside) => {
-                        self.in_key = true;
-                        state = inside;
-                    }
-                    TextEnd::Bad(kind) => break Err(kind),
-                }
-            };
-        }
-
-        let outcome = loop {
-            let Some(&byte) = input.get(i) else {
-                break Ok(false);
-            };
-            match state {
-                Expected::Key | Expected::KeyOrEnd => match byte {
-                    b'"' => {
-                        i += 1;
-                        key!();
-                    }
-                    b'}' if state == Expected::KeyOrEnd => {
-                        close!();
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                Expected::Colon => match byte {
-                    b':' => {
-                        i += 1;
-                        state = Expected::Value;
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                Expected::Value | Expected::ValueOrEnd => match byte {
-                    b'"' => {
-                        i += 1;
-                        string!();
-                    }
-                    b'{' | b'[' => {
-                        i += 1;
-                        depth += 1;
-                        let object = byte == b'{';
-                        if depth > DEPTH_LIMIT {
-                            self.too_deep = true;
-                            state = Expected::Deep;
-                        } else {
-                            kinds = kinds << 1 | u128::from(object);
-                            state = if object {
-                                Expected::KeyOrEnd
-                            } else {
-                                Expected::ValueOrEnd
-                            };
-                        }
-                    }
-                    b']' if state == Expected::ValueOrEnd => {
-                        close!();
-                    }
-                    b'0'..=b'9' | b'-' => {
-                        i += 1;
-                        state = match byte {
-                            b'-' => Expected::Minus,
-                            b'0' => Expected::Zero,
-                            _ => Expected::Integer,
-                        };
-                    }
-                    b't' | b'f' | b'n' => {
-                        i += 1;
-                        self.literal = match byte {
-                            b't' => b"rue",
-                            b'f' => b"alse",
-                            _ => b"ull",
-                        };
-                        state = Expected::Literal;
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                Expected::AfterValue => match byte {
-                    b',' => {
-                        i += 1;
-                        state = after_comma(kinds);
-                    }
-                    b'}' | b']' if (byte == b'}') == (kinds & 1 == 1) => {
-                        close!();
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                Expected::Text if self.in_key => {
-                    key!();
-                }
-                Expected::Text => {
-                    string!();
-                }
-                Expected::Escape | Expected::Hex(_) => match state.after_escaped_byte(byte) {
-                    Some(next) => {
-                        i += 1;
-                        state = next;
-                    }
-                    None => break Err(ScanErrorKind::BadEscape(byte)),
-                },
-                Expected::Literal => match self.literal {
-                    [next, rest @ ..] if *next == byte => {
-                        i += 1;
-                        self.literal = rest;
-                        if rest.is_empty() {
-                            ended!();
-                        }
-                    }
-                    _ => break Err(ScanErrorKind::BadLiteral(byte)),
-                },
-                Expected::Minus
-                | Expected::Zero
-                | Expected::Integer
-                | Expected::Point
-                | Expected::Fraction
-                | Expected::ExponentMark
-                | Expected::ExponentSign
-                | Expected::Exponent => match state.after_number_byte(byte) {
-                    Some(next) => {
-                        i += 1;
-                        state = next;
-                    }
-                    None if state.may_end_number() => {
-                        ended!();
-                    }
-                    None => break Err(ScanErrorKind::BadNumber(byte)),
-                },
-                Expected::Deep => {
-                    i += 1;
-                    match byte {
-                        b'"' => {
-                            string!();
-                        }
-                        b'{' | b'[' => match depth.checked_add(1) {
-                            Some(more) => depth = more,
-                            None => break Err(ScanErrorKind::TooDeep),
-                        },
-                        b'}' | b']' => {
-                            depth -= 1;
-                            if depth <= DEPTH_LIMIT {
-                                ended!();
-                            }
-                        }
-                        _ => {}
-                    }
-                }
-            }
+        let mut skip = Skip {
+            input,
+            at: start,
+            floor,
+            state: self.state,
+            depth: self.depth,
+            kinds: self.kinds,
+            literal: self.literal,
+            in_key: self.in_key,
+            non_ascii: self.non_ascii,
+            too_deep: self.too_deep,
         };
-
-        let consumed = self.offset + (i - start) as u64;
-        self.state = state;
-        self.depth = depth;
-        self.kinds = kinds;
-        self.non_ascii = wide;
-        self.offset = consumed;
-        *at = i;
-        outcome.map_err(|kind| ScanError {
-            offset: consumed,
-            kind,
-        })
+        let outcome = skip.run();
+        let offset = self.offset + (skip.at - start) as u64;
+        *at = skip.at;
+        *self = Self {
+            state: skip.state,
+            depth: skip.depth,
+            kinds: skip.kinds,
+            offset,
+            literal: skip.literal,
+            in_key: skip.in_key,
+            non_ascii: skip.non_ascii,
+            too_deep: skip.too_deep,
+        };
+        match outcome {
+            Ok(()) => Ok(false),
+            Err(Stopped::Ended) => Ok(true),
+            Err(Stopped::Bad(kind)) => Err(ScanError { offset, kind }),
+        }
     }
 
     /// Creates a scanner for a value within `depth` containers. `kinds` has a bit for each, set for objects, the

@@ -181,29 +181,7 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
         lost: &mut dyn FnMut(&K, &T),
         discarded: &mut Discarded<T>,
     ) {
-        // A replay shows a state of which the listener was notified.
-        let is_replay = matches!(event, Notification::Replayed { .. });
-        match &self.then {
-            Some(Notification::Added {
-                entry: (key, unseen),
-                ..
-            }) if !is_replay => lost(key, unseen),
-            Some(Notification::Updated { old, new }) if !is_replay => {
-                lost(&new.0, &new.1);
-                if let Notification::Deleted { .. } = event {
-                    lost(&old.0, &old.1);
-                }
-            }
-            _ => {}
-        }
-        // It cancels out an addition, or it is the second deletion.
-        if let Notification::Deleted {
-            entry: (key, last), ..
-        } = &event
-            && (self.deleted.is_some() || matches!(self.then, Some(Notification::Added { .. })))
-        {
-            lost(key, last);
-        }
+        self.lose_to(&event, lost);
         self.then = match (self.then.take(), event) {
             (
                 Some(Notification::Added {
@@ -261,6 +239,33 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
                 Some(event)
             }
         };
+    }
+
+    /// Passes to `lost` the states of which the listener will not be notified after this event.
+    fn lose_to(&self, event: &Notification<(K, T)>, lost: &mut dyn FnMut(&K, &T)) {
+        // A replay shows a state of which the listener was notified.
+        let is_replay = matches!(event, Notification::Replayed { .. });
+        match &self.then {
+            Some(Notification::Added {
+                entry: (key, unseen),
+                ..
+            }) if !is_replay => lost(key, unseen),
+            Some(Notification::Updated { old, new }) if !is_replay => {
+                lost(&new.0, &new.1);
+                if let Notification::Deleted { .. } = event {
+                    lost(&old.0, &old.1);
+                }
+            }
+            _ => {}
+        }
+        // It cancels out an addition, or it is the second deletion.
+        if let Notification::Deleted {
+            entry: (key, last), ..
+        } = event
+            && (self.deleted.is_some() || matches!(self.then, Some(Notification::Added { .. })))
+        {
+            lost(key, last);
+        }
     }
 }
 

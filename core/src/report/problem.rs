@@ -284,40 +284,55 @@ impl fmt::Display for Problem<'_> {
 
 impl Problem<'_> {
     pub(super) fn write_to(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
+        match self.fixed_text() {
+            Some(text) => f.write_str(text),
+            None => self.write_with_details(f),
+        }
+    }
+
+    /// Returns the text of a problem that has no details.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others have details")]
+    const fn fixed_text(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Truncated => "the response was cut off",
+            Self::NotAList => "the response is not a list of this resource",
+            Self::NotAnEvent => "the watch sent an object that is not an event",
+            Self::VeryShortWatch => "the watch ended within a second, without an event",
+            Self::ShortWatches => "watches end so often that the next one is delayed",
+            Self::EndlessPages => {
+                "the pages of the list do not end: the server repeats a `continue` token or sends only empty pages"
+            }
+            Self::NoVersion => {
+                "the list has no resourceVersion: deletions before the watch begins are missed until the next list"
+            }
+            Self::VersionWentBack => "the list is older than the current state, and replaces it",
+            Self::RequestTooLong => {
+                "the request is longer than the storage allows: shorten the selectors"
+            }
+            Self::NoName => "an object without a name was skipped",
+            Self::JournalRecovered => "the journal is complete again",
+            _ => return None,
+        })
+    }
+
+    /// Writes what is wrong with a request, a response or the journal.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "continued by `write_of_object`"
+    )]
+    fn write_with_details(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
         match self {
             Self::Answer {
                 class,
                 status,
                 message,
-            } => {
-                match status {
-                    0 => write!(f, "the server sent an error ({})", class.as_str())?,
-                    _ => write!(f, "the server answered {status} ({})", class.as_str())?,
-                }
-                if !message.is_empty() {
-                    write!(f, ": {message}")?;
-                }
-                if *class == ErrorClass::NotFound {
-                    f.write_str(
-                        "; the resource is not served: check its group, version and plural, or install its \
-                         CustomResourceDefinition",
-                    )?;
-                }
-                Ok(())
-            }
+            } => write_answer(f, *class, *status, message),
             Self::Warning { text } => write!(f, "the server warns: {text}"),
             Self::Transport(kind) => write!(f, "{kind}"),
-            Self::Truncated => f.write_str("the response was cut off"),
             Self::NotJson(error) if error.kind.is_of_protobuf() => {
                 write!(f, "the response is not Kubernetes protobuf: {error}")
             }
             Self::NotJson(error) => write!(f, "the response is not JSON: {error}"),
-            Self::NotAList => f.write_str("the response is not a list of this resource"),
-            Self::NotAnEvent => f.write_str("the watch sent an object that is not an event"),
-            Self::VeryShortWatch => {
-                f.write_str("the watch ended within a second, without an event")
-            }
-            Self::ShortWatches => f.write_str("watches end so often that the next one is delayed"),
             Self::Silent(time) => write!(
                 f,
                 "no data for {} s: the connection is considered dead",
@@ -329,16 +344,10 @@ impl Problem<'_> {
                 "the streaming list did not end within {} s: a list follows",
                 time.as_secs()
             ),
-            Self::EndlessPages => f.write_str(
-                "the pages of the list do not end: the server repeats a `continue` token or sends only empty pages",
-            ),
             Self::LongRetryAfter(asked) => write!(
                 f,
                 "the server requests a delay of {} s, which is too long",
                 asked.as_secs()
-            ),
-            Self::NoVersion => f.write_str(
-                "the list has no resourceVersion: deletions before the watch begins are missed until the next list",
             ),
             Self::NotWatched(interval) => write!(
                 f,
@@ -346,18 +355,41 @@ impl Problem<'_> {
                 interval.as_secs()
             ),
             Self::SlowList(time) => write!(f, "the list is slow: {} s", time.as_secs()),
-            Self::VersionWentBack => f.write_str(
-                "the list is older than the current state, and replaces it",
-            ),
-            Self::RequestTooLong => {
-                f.write_str("the request is longer than the storage allows: shorten the selectors")
-            }
             Self::InvalidName(name) => write!(f, "{name}"),
-            Self::OtherKind { key, kind } => write!(f, "{key} is a {kind} and was skipped"),
-            Self::NoName => f.write_str("an object without a name was skipped"),
             Self::UnknownEvent(kind) => {
                 write!(f, "an event of the unknown type {kind} was skipped")
             }
+            Self::Journal { message } => write!(
+                f,
+                "the journal cannot be used: {message}; its content stays, and it is retried"
+            ),
+            Self::JournalLost { lost } => {
+                write!(f, "a part of the journal is not restored: {lost}")
+            }
+            Self::JournalExposed { message } => write!(
+                f,
+                "other users can read the objects in the journal: {message}; store it in a private folder"
+            ),
+            Self::Drifted { count, repair } => {
+                write!(f, "the cache differs from the server in {count} objects: ")?;
+                f.write_str(if *repair {
+                    "a relist repairs it"
+                } else {
+                    "an earlier relist did not repair it"
+                })
+            }
+            _ => self.write_of_object(f),
+        }
+    }
+
+    /// Writes what is wrong with an object, a handler or a function of the user.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all others are written by the callers"
+    )]
+    fn write_of_object(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
+        match self {
+            Self::OtherKind { key, kind } => write!(f, "{key} is a {kind} and was skipped"),
             Self::Frame { key, problem } => {
                 write!(
                     f,
@@ -378,10 +410,7 @@ impl Problem<'_> {
                 write!(f, "the key {key}{rest} is longer than the storage allows")
             }
             Self::UnknownSource { key } => {
-                write!(
-                    f,
-                    "{key} comes from a source that the cache does not have"
-                )
+                write!(f, "{key} comes from a source that the cache does not have")
             }
             Self::LeftWithFinalizer { key, finalizer } => {
                 write!(
@@ -407,18 +436,6 @@ impl Problem<'_> {
                 f,
                 "the driver ended without a stop request: {reason}; the cache is no longer updated: build a new informer"
             ),
-            Self::Journal { message } => write!(
-                f,
-                "the journal cannot be used: {message}; its content stays, and it is retried"
-            ),
-            Self::JournalLost { lost } => {
-                write!(f, "a part of the journal is not restored: {lost}")
-            }
-            Self::JournalRecovered => f.write_str("the journal is complete again"),
-            Self::JournalExposed { message } => write!(
-                f,
-                "other users can read the objects in the journal: {message}; store it in a private folder"
-            ),
             Self::Drift { key, kind } => {
                 write!(
                     f,
@@ -430,20 +447,35 @@ impl Problem<'_> {
                     }
                 )
             }
-            Self::Drifted { count, repair } => {
-                write!(f, "the cache differs from the server in {count} objects: ")?;
-                f.write_str(if *repair {
-                    "a relist repairs it"
-                } else {
-                    "an earlier relist did not repair it"
-                })
-            }
             Self::Undelivered { handler, count } => {
                 write!(
                     f,
                     "handler {handler} was stopped with {count} undelivered notifications"
                 )
             }
+            _ => f.write_str(self.class()),
         }
     }
+}
+
+fn write_answer(
+    f: &mut Escaped<'_, '_>,
+    class: ErrorClass,
+    status: u16,
+    message: &JsonStr<'_>,
+) -> fmt::Result {
+    match status {
+        0 => write!(f, "the server sent an error ({})", class.as_str())?,
+        _ => write!(f, "the server answered {status} ({})", class.as_str())?,
+    }
+    if !message.is_empty() {
+        write!(f, ": {message}")?;
+    }
+    if class == ErrorClass::NotFound {
+        f.write_str(
+            "; the resource is not served: check its group, version and plural, or install its \
+             CustomResourceDefinition",
+        )?;
+    }
+    Ok(())
 }

@@ -2,9 +2,12 @@
 
 use alloc::string::ToString;
 
+use core::time::Duration;
+
 use super::one_line::leaves_line;
 use super::*;
 use crate::json::JsonStr;
+use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
 
 const HOSTILE: &str = "a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}\u{2066}\u{2028}\u{0}\t";
@@ -55,6 +58,7 @@ fn every_report_is_one_line() {
             kind: DriftKind::Gone,
         },
     ] {
+        assert_ne!(problem.to_string(), problem.class());
         let report = Report::new(Phase::List, problem);
         for shown in [
             report.to_string(),
@@ -67,6 +71,45 @@ fn every_report_is_one_line() {
                 "{shown}"
             );
         }
+    }
+}
+
+/// The text of a problem says more than its class.
+#[test]
+fn problems_without_texts_of_others_have_their_own() {
+    let time = Duration::from_secs(7);
+    let timed = [
+        Problem::Silent(time),
+        Problem::NoInitialEvents(time),
+        Problem::EndlessStream(time),
+        Problem::LongRetryAfter(time),
+        Problem::NotWatched(time),
+        Problem::SlowList(time),
+    ];
+    for problem in timed {
+        assert!(problem.to_string().contains(" 7 s"), "{problem}");
+    }
+    let lost = LostRecords::new(Loss::Unfinished, 1, 1);
+    for problem in [
+        Problem::Transport(FailureKind::Dns),
+        Problem::Truncated,
+        Problem::NotAList,
+        Problem::NotAnEvent,
+        Problem::VeryShortWatch,
+        Problem::ShortWatches,
+        Problem::EndlessPages,
+        Problem::NoVersion,
+        Problem::VersionWentBack,
+        Problem::RequestTooLong,
+        Problem::NoName,
+        Problem::JournalLost { lost },
+        Problem::JournalRecovered,
+        Problem::Drifted {
+            count: 1,
+            repair: true,
+        },
+    ] {
+        assert!(problem.to_string().contains(' '), "{problem}");
     }
 }
 

@@ -11,9 +11,10 @@ use alloc::{format, vec};
 use core::fmt::Write;
 
 use super::*;
+use crate::cache::queue::gather;
 #[cfg(feature = "alloc")]
 use crate::storage::Heap;
-use crate::storage::Inline;
+use crate::storage::{DeltaList as _, Discarded, Inline};
 use crate::time::Rng;
 
 /// Runs each property on every storage, and on `Heap` in both modes.
