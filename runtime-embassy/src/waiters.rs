@@ -28,25 +28,25 @@ informer_core::readable_errors!(TooManyWaiters);
 
 /// A fixed place for each waiter. A waiter that took another's place would have to wake it, and with one waiter too
 /// many they would wake each other for ever.
-pub(crate) struct Waiters(RefCell<[Place; MAX_WAITERS]>);
+pub(crate) struct Waiters(RefCell<[WaiterSlot; MAX_WAITERS]>);
 
-enum Place {
+enum WaiterSlot {
     Free,
     Taken(Option<Waker>),
 }
 
 impl Waiters {
     pub(crate) const fn new() -> Self {
-        Self(RefCell::new([const { Place::Free }; MAX_WAITERS]))
+        Self(RefCell::new([const { WaiterSlot::Free }; MAX_WAITERS]))
     }
 
     /// Takes a place, which becomes free when the waiter is dropped.
     pub(crate) fn join(&self) -> Result<Waiter<'_>, TooManyWaiters> {
         let mut places = self.0.borrow_mut();
-        let free = |place: &Place| matches!(place, Place::Free);
+        let free = |place: &WaiterSlot| matches!(place, WaiterSlot::Free);
         let number = places.iter().position(free).ok_or(TooManyWaiters)?;
         if let Some(place) = places.get_mut(number) {
-            *place = Place::Taken(None);
+            *place = WaiterSlot::Taken(None);
         }
         Ok(Waiter {
             waiters: self,
@@ -58,8 +58,8 @@ impl Waiters {
     pub(crate) fn wake(&self) {
         for number in 0..MAX_WAITERS {
             let waker = match self.0.borrow_mut().get_mut(number) {
-                Some(Place::Taken(waker)) => waker.take(),
-                Some(Place::Free) | None => None,
+                Some(WaiterSlot::Taken(waker)) => waker.take(),
+                Some(WaiterSlot::Free) | None => None,
             };
             // The places are not borrowed here: an executor may poll in `wake`.
             if let Some(waker) = waker {
@@ -77,7 +77,7 @@ pub(crate) struct Waiter<'a> {
 
 impl Waiter<'_> {
     pub(crate) fn register(&self, waker: &Waker) {
-        if let Some(Place::Taken(place)) = self.waiters.0.borrow_mut().get_mut(self.number) {
+        if let Some(WaiterSlot::Taken(place)) = self.waiters.0.borrow_mut().get_mut(self.number) {
             match place {
                 Some(registered) => registered.clone_from(waker),
                 None => *place = Some(waker.clone()),
@@ -89,7 +89,7 @@ impl Waiter<'_> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.waiters.0.borrow_mut().get_mut(self.number) {
-            *place = Place::Free;
+            *place = WaiterSlot::Free;
         }
     }
 }

@@ -30,7 +30,7 @@ impl SourceId {
 pub(super) struct SourceState<X> {
     /// The number of sources that had this place before.
     before: u32,
-    stage: Stage,
+    stage: Presence,
     /// The epoch of the current or latest list.
     pub(super) epoch: u32,
     /// Counts lists; a list that is begun again counts once.
@@ -56,7 +56,7 @@ pub(super) struct SourceState<X> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum Presence {
     Present,
     /// It was removed, and some of its objects are not deleted yet.
     Leaving,
@@ -78,12 +78,12 @@ pub(super) enum Lack {
 impl<X> SourceState<X> {
     /// Returns whether another source can get the place.
     const fn is_free(&self) -> bool {
-        matches!(self.stage, Stage::Free) && self.before < u32::MAX
+        matches!(self.stage, Presence::Free) && self.before < u32::MAX
     }
 
     /// Returns whether its initial state was notified, and the server has confirmed it. A free place lacks nothing.
     pub(super) const fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Free) || (self.notified && !self.restored)
+        matches!(self.stage, Presence::Free) || (self.notified && !self.restored)
     }
 }
 
@@ -91,7 +91,7 @@ impl<X> Default for SourceState<X> {
     fn default() -> Self {
         Self {
             before: 0,
-            stage: Stage::Present,
+            stage: Presence::Present,
             epoch: 0,
             relist: 0,
             in_list: false,
@@ -116,7 +116,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let states = self.sources.as_mut_slice().iter_mut();
         let mut free = (0..).zip(states).filter(|(_, state)| state.is_free());
         if let Some((place, state)) = free.next() {
-            state.stage = Stage::Present;
+            state.stage = Presence::Present;
             let before = state.before;
             return Some(SourceId { place, before });
         }
@@ -137,7 +137,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.forget_rivals(place);
         self.begin(place);
         if let Some(state) = self.source_mut(place) {
-            state.stage = Stage::Leaving;
+            state.stage = Presence::Leaving;
         }
         self.sweep_source(place, End::Removed);
         true
@@ -161,7 +161,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn sources(&self) -> impl Iterator<Item = SourceId> {
         let places = (0..).zip(self.sources.as_slice());
         places
-            .filter(|(_, state)| state.stage == Stage::Present)
+            .filter(|(_, state)| state.stage == Presence::Present)
             .map(|(place, state)| SourceId {
                 place,
                 before: state.before,
@@ -318,7 +318,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     fn state(&self, source: SourceId) -> Option<&SourceState<S::Text>> {
         let state = self.source(source.place);
-        state.filter(|state| state.stage == Stage::Present && state.before == source.before)
+        state.filter(|state| state.stage == Presence::Present && state.before == source.before)
     }
 
     /// Frees the place of a removed source.
@@ -327,7 +327,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             *state = SourceState {
                 // After the last number, no source gets the place.
                 before: state.before.saturating_add(1),
-                stage: Stage::Free,
+                stage: Presence::Free,
                 ..SourceState::default()
             };
         }

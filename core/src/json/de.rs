@@ -31,7 +31,7 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) ->
         prune,
         depth: 0,
     };
-    let object = T::deserialize(Value {
+    let object = T::deserialize(NextValue {
         paths: prune.begin().paths(),
         reader: &mut reader,
     })?;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The next value of the input. It fits into two registers, since it is passed on for every value.
-struct Value<'r, 'a> {
+struct NextValue<'r, 'a> {
     reader: &'r mut Reader<'a>,
     /// The paths of the `Prune` that lead through this value.
     paths: u32,
@@ -109,7 +109,7 @@ fn cut_off() -> Error {
     Error::custom("a value is missing or truncated")
 }
 
-impl<'a> Deserializer<'a> for Value<'_, 'a> {
+impl<'a> Deserializer<'a> for NextValue<'_, 'a> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -124,7 +124,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
 
     fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         self.reader.enter(b'{')?;
-        let made = visitor.visit_map(Fields {
+        let made = visitor.visit_map(ObjectAccess {
             reader: &mut *self.reader,
             paths: self.paths,
             below: 0,
@@ -144,7 +144,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
 
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         self.reader.enter(b'[')?;
-        let made = visitor.visit_seq(Elements {
+        let made = visitor.visit_seq(ArrayAccess {
             left: count(self.reader.cursor.clone()),
             reader: &mut *self.reader,
             paths: self.paths,
@@ -201,7 +201,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     ) -> Result<V::Value, Error> {
         if self.paths != 0 && self.reader.cursor.peek() == Some(b'{') {
             self.reader.enter(b'{')?;
-            let made = visitor.visit_enum(Fields {
+            let made = visitor.visit_enum(ObjectAccess {
                 reader: &mut *self.reader,
                 paths: self.paths,
                 below: 0,
@@ -262,7 +262,7 @@ fn count(mut cursor: Cursor<'_>) -> usize {
 }
 
 /// The members of an object, as serde's map.
-struct Fields<'r, 'a> {
+struct ObjectAccess<'r, 'a> {
     reader: &'r mut Reader<'a>,
     /// The paths that lead through the object.
     paths: u32,
@@ -270,10 +270,10 @@ struct Fields<'r, 'a> {
     below: u32,
 }
 
-impl<'a> Fields<'_, 'a> {
+impl<'a> ObjectAccess<'_, 'a> {
     /// Returns the value of the member whose key was read last.
-    fn content(&mut self) -> Value<'_, 'a> {
-        Value {
+    fn content(&mut self) -> NextValue<'_, 'a> {
+        NextValue {
             reader: &mut *self.reader,
             paths: self.below,
         }
@@ -300,7 +300,7 @@ impl<'a> Fields<'_, 'a> {
     }
 }
 
-impl<'a> MapAccess<'a> for Fields<'_, 'a> {
+impl<'a> MapAccess<'a> for ObjectAccess<'_, 'a> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
@@ -332,7 +332,7 @@ impl<'a> MapAccess<'a> for Fields<'_, 'a> {
 }
 
 /// An enum as an object: the variant is the key of its only member.
-impl<'a> EnumAccess<'a> for Fields<'_, 'a> {
+impl<'a> EnumAccess<'a> for ObjectAccess<'_, 'a> {
     type Error = Error;
     type Variant = Self;
 
@@ -345,7 +345,7 @@ impl<'a> EnumAccess<'a> for Fields<'_, 'a> {
     }
 }
 
-impl<'a> VariantAccess<'a> for Fields<'_, 'a> {
+impl<'a> VariantAccess<'a> for ObjectAccess<'_, 'a> {
     type Error = Error;
 
     fn unit_variant(mut self) -> Result<(), Error> {
@@ -409,7 +409,7 @@ impl<'a> Deserializer<'a> for Key<'a> {
 }
 
 /// The elements of an array, as serde's sequence.
-struct Elements<'r, 'a> {
+struct ArrayAccess<'r, 'a> {
     reader: &'r mut Reader<'a>,
     /// The paths that lead through the array.
     paths: u32,
@@ -419,7 +419,7 @@ struct Elements<'r, 'a> {
     next: usize,
 }
 
-impl<'a> SeqAccess<'a> for Elements<'_, 'a> {
+impl<'a> SeqAccess<'a> for ArrayAccess<'_, 'a> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
@@ -441,7 +441,7 @@ impl<'a> SeqAccess<'a> for Elements<'_, 'a> {
                     self.reader.token()?;
                 }
                 Member::Keep(below) => {
-                    let value = Value {
+                    let value = NextValue {
                         reader: &mut *self.reader,
                         paths: below.paths(),
                     };

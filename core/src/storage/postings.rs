@@ -13,7 +13,7 @@ use super::{Postings, SlotId, Slots, hash};
 /// takes the same time however many slots share the value. The values of an index form a linked list.
 #[derive(Default)]
 pub struct HeapPostings {
-    values: HeapSlots<Value>,
+    values: HeapSlots<IndexValue>,
     lookup: HashTable<(u32, SlotId)>,
     members: Vec<Members>,
     /// The first value of each index.
@@ -21,7 +21,7 @@ pub struct HeapPostings {
     seed: u64,
 }
 
-struct Value {
+struct IndexValue {
     index: u16,
     hash: u32,
     text: Box<str>,
@@ -86,7 +86,7 @@ impl HeapPostings {
             self.heads.resize(place + 1, SlotId::NONE);
         }
         let next = self.heads[place];
-        let new = Value {
+        let new = IndexValue {
             index,
             hash,
             text: text.into(),

@@ -176,8 +176,8 @@ pub(super) struct Collector {
     scanner: Scanner,
     /// The number of containers around the next value.
     floor: u32,
-    stage: Stage,
-    level: Level,
+    stage: IdentityStage,
+    level: Container,
     is_event: bool,
     /// The elements of `managedFields` are still to be skipped.
     skips: bool,
@@ -194,7 +194,7 @@ pub(super) struct Segment {
 
 /// The innermost container that was entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum Container {
     Outside,
     Event,
     Object,
@@ -202,7 +202,7 @@ enum Level {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum IdentityStage {
     /// Between two members.
     Between,
     Key,
@@ -219,7 +219,7 @@ enum Stage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
-    Enter(Level),
+    Enter(Container),
     ManagedFields,
     Part(Part),
     Other,
@@ -230,8 +230,8 @@ impl Collector {
         Self {
             scanner: Scanner::new(),
             floor: 0,
-            stage: Stage::Done,
-            level: Level::Outside,
+            stage: IdentityStage::Done,
+            level: Container::Outside,
             is_event: false,
             skips: false,
             key: KeyText::new(),
@@ -250,11 +250,11 @@ impl Collector {
         };
         self.is_event = is_event;
         self.skips = skips;
-        self.level = Level::Outside;
-        self.stage = Stage::Named(Field::Enter(if is_event {
-            Level::Event
+        self.level = Container::Outside;
+        self.stage = IdentityStage::Named(Field::Enter(if is_event {
+            Container::Event
         } else {
-            Level::Object
+            Container::Object
         }));
         self.identity.clear();
     }
@@ -269,13 +269,13 @@ impl Collector {
         while at < bytes.len() {
             let start = at;
             match self.stage {
-                Stage::Done => at = bytes.len(),
-                Stage::Skip => {
+                IdentityStage::Done => at = bytes.len(),
+                IdentityStage::Skip => {
                     if self.scanner.skip_value(bytes, &mut at, self.floor)? {
                         self.stage = self.after_value();
                     }
                 }
-                Stage::Text(part, quoted) => {
+                IdentityStage::Text(part, quoted) => {
                     let ended = self.scanner.skip_value(bytes, &mut at, self.floor)?;
                     let from = if quoted { start } else { start + 1 };
                     let to = if ended { at.saturating_sub(1) } else { at };
@@ -284,11 +284,11 @@ impl Collector {
                     self.stage = if ended {
                         self.after_value()
                     } else {
-                        Stage::Text(part, true)
+                        IdentityStage::Text(part, true)
                     };
                 }
-                Stage::ManagedFields if start > 0 => return Ok(kept(start)),
-                Stage::ManagedFields => {
+                IdentityStage::ManagedFields if start > 0 => return Ok(kept(start)),
+                IdentityStage::ManagedFields => {
                     if !self.scanner.skip_value(bytes, &mut at, self.floor)? {
                         return Ok(Segment {
                             skipped: at,
@@ -302,24 +302,24 @@ impl Collector {
                         kept: 1,
                     });
                 }
-                Stage::Between | Stage::Key | Stage::Named(_) => {
+                IdentityStage::Between | IdentityStage::Key | IdentityStage::Named(_) => {
                     let step = self.scanner.step(bytes, &mut at)?;
-                    if self.stage == Stage::Key {
+                    if self.stage == IdentityStage::Key {
                         self.key.extend(bytes.get(start..at).unwrap_or_default());
                     }
                     self.stage = match (self.stage, step) {
                         (stage, Stop::More) => stage,
-                        (Stage::Between, Stop::KeyStart) => {
+                        (IdentityStage::Between, Stop::KeyStart) => {
                             self.key = KeyText::new();
-                            Stage::Key
+                            IdentityStage::Key
                         }
-                        (Stage::Between, Stop::Closed) => self.leave(),
-                        (Stage::Key, Stop::KeyEnd) => Stage::Named(self.field()),
-                        (Stage::Named(field), Stop::Value(first)) => {
+                        (IdentityStage::Between, Stop::Closed) => self.leave(),
+                        (IdentityStage::Key, Stop::KeyEnd) => IdentityStage::Named(self.field()),
+                        (IdentityStage::Named(field), Stop::Value(first)) => {
                             self.value(field, first, &mut at)?
                         }
                         // The scanner never returns this step in this stage.
-                        _ => Stage::Done,
+                        _ => IdentityStage::Done,
                     };
                 }
             }
@@ -328,47 +328,52 @@ impl Collector {
     }
 
     /// Returns the stage within a value that begins.
-    fn value(&mut self, field: Field, first: u8, at: &mut usize) -> Result<Stage, ScanError> {
+    fn value(
+        &mut self,
+        field: Field,
+        first: u8,
+        at: &mut usize,
+    ) -> Result<IdentityStage, ScanError> {
         Ok(match (field, first) {
             (Field::Enter(level), b'{') => {
                 self.scanner.enter(first, at)?;
                 self.floor += 1;
                 self.level = level;
-                Stage::Between
+                IdentityStage::Between
             }
             (Field::ManagedFields, b'[') if self.skips => {
                 self.scanner.enter(first, at)?;
                 // Skipping bytes moves all later stored bytes, so this is done at most once per frame.
                 self.skips = false;
-                Stage::ManagedFields
+                IdentityStage::ManagedFields
             }
             (Field::Part(part), _) => {
                 self.identity.begin(part);
                 if first == b'"' {
-                    Stage::Text(part, false)
+                    IdentityStage::Text(part, false)
                 } else {
-                    Stage::Skip
+                    IdentityStage::Skip
                 }
             }
-            _ => Stage::Skip,
+            _ => IdentityStage::Skip,
         })
     }
 
-    fn after_value(&self) -> Stage {
-        if self.level == Level::Outside {
-            Stage::Done
+    fn after_value(&self) -> IdentityStage {
+        if self.level == Container::Outside {
+            IdentityStage::Done
         } else {
-            Stage::Between
+            IdentityStage::Between
         }
     }
 
     /// Leaves the innermost container.
-    fn leave(&mut self) -> Stage {
+    fn leave(&mut self) -> IdentityStage {
         self.floor = self.floor.saturating_sub(1);
         self.level = match self.level {
-            Level::Metadata => Level::Object,
-            Level::Object if self.is_event => Level::Event,
-            Level::Object | Level::Event | Level::Outside => Level::Outside,
+            Container::Metadata => Container::Object,
+            Container::Object if self.is_event => Container::Event,
+            Container::Object | Container::Event | Container::Outside => Container::Outside,
         };
         self.after_value()
     }
@@ -376,23 +381,23 @@ impl Collector {
     /// Returns the role of the value after the current key.
     fn field(&self) -> Field {
         let fields: &[(&str, Field)] = match self.level {
-            Level::Event => &[
+            Container::Event => &[
                 ("type", Field::Part(Part::Type)),
-                ("object", Field::Enter(Level::Object)),
+                ("object", Field::Enter(Container::Object)),
             ],
-            Level::Object => &[
+            Container::Object => &[
                 ("kind", Field::Part(Part::Kind)),
                 ("apiVersion", Field::Part(Part::ApiVersion)),
-                ("metadata", Field::Enter(Level::Metadata)),
+                ("metadata", Field::Enter(Container::Metadata)),
             ],
-            Level::Metadata => &[
+            Container::Metadata => &[
                 ("name", Field::Part(Part::Name)),
                 ("namespace", Field::Part(Part::Namespace)),
                 ("uid", Field::Part(Part::Uid)),
                 ("resourceVersion", Field::Part(Part::ResourceVersion)),
                 ("managedFields", Field::ManagedFields),
             ],
-            Level::Outside => &[],
+            Container::Outside => &[],
         };
         self.key.find(fields).unwrap_or(Field::Other)
     }

@@ -50,17 +50,17 @@ use crate::timer::TokioTimer;
 /// # }
 /// ```
 pub struct WorkQueue<K> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<SharedQueue<K>>,
 }
 
-struct Shared<K> {
-    state: Mutex<State<K>>,
+struct SharedQueue<K> {
+    state: Mutex<QueueState<K>>,
     /// Wakes the futures that wait for the queue to become empty.
     over: Notify,
     timer: TokioTimer,
 }
 
-struct State<K> {
+struct QueueState<K> {
     queue: informer_core::queue::PolledQueue<K, Limit<K>>,
     waiters: Waiters,
     /// The wakers of sleeping waiters.
@@ -106,8 +106,8 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {
         let queue = informer_core::queue::PolledQueue::with_limit(Limit(Box::new(limit)));
         Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(State {
+            shared: Arc::new(SharedQueue {
+                state: Mutex::new(QueueState {
                     queue,
                     waiters: Waiters::default(),
                     wakers: BTreeMap::new(),
@@ -312,9 +312,9 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Wakes the waiters that a change affects, after the lock is released, since a waker can run any code.
-    fn wake(&self, mut state: MutexGuard<'_, State<K>>) {
+    fn wake(&self, mut state: MutexGuard<'_, QueueState<K>>) {
         let now = self.shared.timer.now();
-        let State {
+        let QueueState {
             queue,
             waiters,
             wakers,
@@ -332,7 +332,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         // A rate limit that panicked has at worst not counted a failure.
         self.shared
             .state

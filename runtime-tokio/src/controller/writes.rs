@@ -44,10 +44,10 @@ const KEEP: Duration = Duration::from_secs(300);
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct WriteLog(Arc<Mutex<State>>);
+pub struct WriteLog(Arc<Mutex<WriteLogState>>);
 
 #[derive(Default)]
-struct State {
+struct WriteLogState {
     /// Held weakly, so that a log keeps no cache in memory.
     caches: Vec<Weak<dyn Shows>>,
     /// The writes that were not shown when they were recorded, by their number.
@@ -254,7 +254,7 @@ impl WriteLog {
         drop(state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WriteLogState> {
         // No code of users runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -216,7 +216,7 @@ pub(crate) struct Outbox {
 }
 
 /// Start and end.
-type Range = (usize, usize);
+pub(crate) type Range = (usize, usize);
 
 impl Outbox {
     /// Sets the ranges of the next object's texts, which are passed on without a copy. `None` if no object is next.
@@ -347,7 +347,7 @@ struct Disk {
 }
 
 /// A job for the blocking thread.
-enum Work {
+enum DiskJob {
     Write(Operations),
     Sync,
     /// Checks whether the journal can be written again.
@@ -372,33 +372,33 @@ impl Writer {
             let retry_at = (has_failed && is_broken).then(|| retry.due(timer.now()));
             let (work, is_last) = tokio::select! {
                 biased;
-                () = until(sync_at) => (Work::Sync, false),
+                () = until(sync_at) => (DiskJob::Sync, false),
                 () = until_due(&mut timer, retry_at) => {
                     retry.is_due(timer.now());
-                    (Work::Probe, false)
+                    (DiskJob::Probe, false)
                 }
                 step = inbox.recv() => match step {
-                    Some(step) => (Work::Write(step), false),
+                    Some(step) => (DiskJob::Write(step), false),
                     None if sync_at.is_none() => return,
-                    None => (Work::Sync, true),
+                    None => (DiskJob::Sync, true),
                 },
             };
             let bytes = match &work {
-                Work::Write(step) => step.bytes(),
-                Work::Sync | Work::Probe => 0,
+                DiskJob::Write(step) => step.bytes(),
+                DiskJob::Sync | DiskJob::Probe => 0,
             };
             sync_at = match work {
-                Work::Sync => None,
-                Work::Probe => sync_at,
-                Work::Write(_) => sync_at.or_else(|| Instant::now().checked_add(sync_every)),
+                DiskJob::Sync => None,
+                DiskJob::Probe => sync_at,
+                DiskJob::Write(_) => sync_at.or_else(|| Instant::now().checked_add(sync_every)),
             };
-            let is_probe = matches!(work, Work::Probe);
-            let Some(mut done) = disk.turn(work).await else {
+            let is_probe = matches!(work, DiskJob::Probe);
+            let Some(mut done) = disk.run(work).await else {
                 return;
             };
             if has_failed && matches!(done, Ok(Done::Committed)) {
                 // A disk may report that it is full only on sync.
-                match disk.turn(Work::Sync).await {
+                match disk.run(DiskJob::Sync).await {
                     Some(Ok(_)) => {
                         has_failed = false;
                         retry.settle();
@@ -455,17 +455,17 @@ enum Done {
 
 impl Disk {
     /// Does a job on a blocking thread. The error is its message. `None` if the runtime is shutting down.
-    async fn turn(&mut self, work: Work) -> Option<Result<Done, String>> {
+    async fn run(&mut self, work: DiskJob) -> Option<Result<Done, String>> {
         let mut log = self.log.take();
         let (state, journal) = (Arc::clone(&self.state), self.journal.clone());
         let turned = tokio::task::spawn_blocking(move || {
             let done = match (work, &mut log) {
-                (Work::Write(step), Some(log)) => write(log, &step, &state),
-                (Work::Sync, Some(log)) if !state.broken.load(Ordering::Acquire) => {
+                (DiskJob::Write(step), Some(log)) => write(log, &step, &state),
+                (DiskJob::Sync, Some(log)) if !state.broken.load(Ordering::Acquire) => {
                     sync(log).map(|()| Done::Nothing)
                 }
-                (Work::Write(_) | Work::Sync, _) => Ok(Done::Nothing),
-                (Work::Probe, _) => journal.probe(&mut log).map(|()| Done::Nothing),
+                (DiskJob::Write(_) | DiskJob::Sync, _) => Ok(Done::Nothing),
+                (DiskJob::Probe, _) => journal.probe(&mut log).map(|()| Done::Nothing),
             };
             (log, done.map_err(|error| error.to_string()))
         });

@@ -96,7 +96,7 @@ pub struct Election<C> {
     client: C,
     elector: Elector,
     config: ElectionConfig,
-    state: watch::Sender<State>,
+    state: watch::Sender<LeaderState>,
     resign: watch::Receiver<bool>,
     /// Whether a failure was written to stderr since the Lease was last written.
     said: bool,
@@ -119,13 +119,13 @@ type OnError = AssertUnwindSafe<Arc<dyn Fn(&str) + Send + Sync>>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    state: watch::Receiver<State>,
+    state: watch::Receiver<LeaderState>,
     resign: watch::Sender<bool>,
     clock: Clock,
 }
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct State {
+struct LeaderState {
     /// The time until which this replica is certainly the leader.
     until: Option<Instant>,
     /// How often the leadership has lapsed.
@@ -147,7 +147,7 @@ impl<C: LeaseClient> Election<C> {
         config: ElectionConfig,
     ) -> Result<(Leadership, Self), ElectionError> {
         let elector = Elector::new(identity, config)?;
-        let (state, state_seen) = watch::channel(State::default());
+        let (state, state_seen) = watch::channel(LeaderState::default());
         let (resign, resign_seen) = watch::channel(false);
         let clock = Clock::default();
         let leadership = Leadership {
@@ -281,7 +281,7 @@ impl<C: LeaseClient> Election<C> {
         };
         // It has not led for a moment, even if nobody has seen that.
         let has_lapsed = until.is_some_and(|until| until <= now);
-        let state = State {
+        let state = LeaderState {
             until: self.elector.leads_until().filter(|_| leads),
             term: term + u64::from(has_lapsed),
             holder: self.elector.holder().map(ToOwned::to_owned),

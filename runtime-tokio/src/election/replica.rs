@@ -189,7 +189,7 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
             leadership,
             clock,
         } = self;
-        let shared = Shared {
+        let shared = ReplicaState {
             members,
             view,
             clock: clock.clone(),
@@ -206,13 +206,13 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
     }
 }
 
-struct Shared {
+struct ReplicaState {
     members: Arc<Mutex<Members>>,
     view: watch::Sender<View>,
     clock: Clock,
 }
 
-impl Shared {
+impl ReplicaState {
     async fn list<M: MembersClient>(
         &self,
         mut client: M,

@@ -42,11 +42,11 @@ impl Samples {
 /// Decides when to build a dictionary: from the first objects, and again when compressed objects become half as large
 /// again as with the new dictionary.
 pub(crate) struct Training {
-    state: Stage,
+    state: TrainingStage,
     window: Ratio,
 }
 
-enum Stage {
+enum TrainingStage {
     Sampling(Samples),
     /// The dictionary is being built.
     Making,
@@ -83,7 +83,7 @@ impl Training {
     /// Starts to collect samples, up to 256 KiB.
     pub(crate) fn new() -> Self {
         Self {
-            state: Stage::Sampling(Samples::default()),
+            state: TrainingStage::Sampling(Samples::default()),
             window: Ratio::default(),
         }
     }
@@ -92,29 +92,29 @@ impl Training {
     /// then calls [`Training::made`].
     pub(crate) fn observe(&mut self, json: &[u8], packed: usize) -> Option<Samples> {
         match &mut self.state {
-            Stage::Sampling(samples) => {
+            TrainingStage::Sampling(samples) => {
                 samples.push(json);
                 if !samples.is_enough() {
                     return None;
                 }
                 let samples = core::mem::take(samples);
-                self.state = Stage::Making;
+                self.state = TrainingStage::Making;
                 Some(samples)
             }
-            Stage::Making => None,
-            Stage::Measuring => {
+            TrainingStage::Making => None,
+            TrainingStage::Measuring => {
                 self.window.add(json.len(), packed);
                 if self.window.objects >= WINDOW {
-                    self.state = Stage::Using(core::mem::take(&mut self.window));
+                    self.state = TrainingStage::Using(core::mem::take(&mut self.window));
                 }
                 None
             }
-            Stage::Using(new) => {
+            TrainingStage::Using(new) => {
                 self.window.add(json.len(), packed);
                 if self.window.objects >= WINDOW
                     && core::mem::take(&mut self.window).is_worse_than(*new)
                 {
-                    self.state = Stage::Sampling(Samples::default());
+                    self.state = TrainingStage::Sampling(Samples::default());
                 }
                 None
             }
@@ -124,7 +124,7 @@ impl Training {
     /// Records that the dictionary is in use, or that it could not be built.
     pub(crate) fn made(&mut self) {
         self.window = Ratio::default();
-        self.state = Stage::Measuring;
+        self.state = TrainingStage::Measuring;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::json::{JsonStr, as_str, as_u64};
 /// Parses a value. A needed string that contains escapes may have `S` bytes after unescaping.
 pub(crate) fn read<T: DeserializeOwned, const S: usize>(json: &[u8]) -> Result<T, JsonCoreError> {
     let mut cursor = Cursor::new(json);
-    let value: Value<'_, '_, S> = Value {
+    let value: NextValue<'_, '_, S> = NextValue {
         cursor: &mut cursor,
         depth: 0,
     };
@@ -33,12 +33,12 @@ pub(crate) fn read<T: DeserializeOwned, const S: usize>(json: &[u8]) -> Result<T
 const DEPTH_LIMIT: u8 = 32;
 
 /// The next value of the input.
-struct Value<'c, 'a, const S: usize> {
+struct NextValue<'c, 'a, const S: usize> {
     cursor: &'c mut Cursor<'a>,
     depth: u8,
 }
 
-impl<'c, 'a, const S: usize> Value<'c, 'a, S> {
+impl<'c, 'a, const S: usize> NextValue<'c, 'a, S> {
     fn token(&mut self) -> Result<&'a [u8], JsonCoreError> {
         self.cursor.value().ok_or_else(cut_off)
     }
@@ -65,8 +65,8 @@ impl<'c, 'a, const S: usize> Value<'c, 'a, S> {
     fn into_members(
         self,
         fields: &'static [&'static str],
-    ) -> Result<Fields<'c, 'a, S>, JsonCoreError> {
-        Ok(Fields {
+    ) -> Result<ObjectAccess<'c, 'a, S>, JsonCoreError> {
+        Ok(ObjectAccess {
             value: self.inside(b'{')?,
             fields,
             field: None,
@@ -127,7 +127,7 @@ macro_rules! by_serde_json_core {
     )*};
 }
 
-impl<'a, const S: usize> Deserializer<'a> for Value<'_, 'a, S> {
+impl<'a, const S: usize> Deserializer<'a> for NextValue<'_, 'a, S> {
     type Error = JsonCoreError;
 
     by_serde_json_core! {
@@ -205,7 +205,7 @@ impl<'a, const S: usize> Deserializer<'a> for Value<'_, 'a, S> {
     }
 
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, JsonCoreError> {
-        let mut elements = Elements {
+        let mut elements = ArrayAccess {
             value: self.inside(b'[')?,
             is_first: true,
         };
@@ -296,14 +296,14 @@ impl<'a, const S: usize> Deserializer<'a> for Value<'_, 'a, S> {
 }
 
 /// The members of an object, as serde's map.
-struct Fields<'c, 'a, const S: usize> {
-    value: Value<'c, 'a, S>,
+struct ObjectAccess<'c, 'a, const S: usize> {
+    value: NextValue<'c, 'a, S>,
     fields: &'static [&'static str],
     /// The field whose value is next, for error messages.
     field: Option<&'static str>,
 }
 
-impl<'a, const S: usize> MapAccess<'a> for &mut Fields<'_, 'a, S> {
+impl<'a, const S: usize> MapAccess<'a> for &mut ObjectAccess<'_, 'a, S> {
     type Error = JsonCoreError;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
@@ -337,7 +337,7 @@ impl<'a, const S: usize> MapAccess<'a> for &mut Fields<'_, 'a, S> {
         &mut self,
         seed: V,
     ) -> Result<V::Value, JsonCoreError> {
-        let value: Value<'_, 'a, S> = Value {
+        let value: NextValue<'_, 'a, S> = NextValue {
             cursor: &mut *self.value.cursor,
             depth: self.value.depth,
         };
@@ -347,12 +347,12 @@ impl<'a, const S: usize> MapAccess<'a> for &mut Fields<'_, 'a, S> {
 }
 
 /// The elements of an array, as serde's sequence.
-struct Elements<'c, 'a, const S: usize> {
-    value: Value<'c, 'a, S>,
+struct ArrayAccess<'c, 'a, const S: usize> {
+    value: NextValue<'c, 'a, S>,
     is_first: bool,
 }
 
-impl<'a, const S: usize> SeqAccess<'a> for &mut Elements<'_, 'a, S> {
+impl<'a, const S: usize> SeqAccess<'a> for &mut ArrayAccess<'_, 'a, S> {
     type Error = JsonCoreError;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
@@ -366,7 +366,7 @@ impl<'a, const S: usize> SeqAccess<'a> for &mut Elements<'_, 'a, S> {
         if !core::mem::replace(&mut self.is_first, false) && !cursor.eat(b',') {
             return Err(cut_off());
         }
-        let value: Value<'_, 'a, S> = Value {
+        let value: NextValue<'_, 'a, S> = NextValue {
             cursor,
             depth: self.value.depth,
         };

@@ -16,7 +16,7 @@ use crate::wire::identity::Part;
 /// which protobuf defines as the same object.
 #[derive(Debug)]
 pub(super) struct Collector {
-    stage: Stage,
+    stage: CollectStage,
     levels: [Level; DEPTH],
     /// The end of each message, as an offset in the frame.
     ends: [u64; DEPTH],
@@ -46,7 +46,7 @@ enum Level {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum CollectStage {
     Magic(u8),
     Tag,
     Length(u32),
@@ -63,7 +63,7 @@ enum Stage {
 impl Collector {
     pub(super) const fn new() -> Self {
         Self {
-            stage: Stage::Done,
+            stage: CollectStage::Done,
             levels: [Level::Event; DEPTH],
             ends: [0; DEPTH],
             depth: 0,
@@ -78,7 +78,7 @@ impl Collector {
 
     /// Starts with the first byte of an event or of a list item of this size. `skips` leaves out managedFields.
     pub(super) fn begin(&mut self, is_event: bool, skips: bool, size: u64) {
-        self.stage = Stage::Tag;
+        self.stage = CollectStage::Tag;
         self.depth = 0;
         self.offset = 0;
         self.varint = Varint::new();
@@ -106,7 +106,7 @@ impl Collector {
     /// Reads the next part of the frame; calls `keep` with the bytes of the object.
     pub(super) fn push(&mut self, mut bytes: &[u8], keep: &mut dyn FnMut(&[u8])) {
         while !bytes.is_empty() && !self.malformed {
-            if let Stage::Value { end, kept, part } = self.stage {
+            if let CollectStage::Value { end, kept, part } = self.stage {
                 let left = usize::try_from(end - self.offset).unwrap_or(usize::MAX);
                 let (value, rest) = bytes.split_at(left.min(bytes.len()));
                 if let Some(part) = part {
@@ -133,28 +133,28 @@ impl Collector {
     /// Handles a byte outside of values; `None` if it is not allowed.
     fn byte(&mut self, byte: u8, keep: &mut dyn FnMut(&[u8])) -> Option<()> {
         match self.stage {
-            Stage::Magic(at) => {
+            CollectStage::Magic(at) => {
                 (MAGIC.get(usize::from(at)) == Some(&byte)).then_some(())?;
                 self.stage = if usize::from(at) + 1 == MAGIC.len() {
-                    Stage::Tag
+                    CollectStage::Tag
                 } else {
-                    Stage::Magic(at + 1)
+                    CollectStage::Magic(at + 1)
                 };
                 self.after_field();
             }
-            Stage::Tag => {
+            CollectStage::Tag => {
                 self.header.push(byte);
                 if let Some(found) = self.varint.push(byte).ok()? {
                     let (number, wire) = tag(found)?;
                     match wire {
-                        Wire::Varint => self.stage = Stage::Varint,
+                        Wire::Varint => self.stage = CollectStage::Varint,
                         Wire::Fixed64 => self.value(number, 8, keep)?,
                         Wire::Fixed32 => self.value(number, 4, keep)?,
-                        Wire::Bytes => self.stage = Stage::Length(number),
+                        Wire::Bytes => self.stage = CollectStage::Length(number),
                     }
                 }
             }
-            Stage::Varint => {
+            CollectStage::Varint => {
                 self.header.push(byte);
                 if self.varint.push(byte).ok()?.is_some() {
                     // The header is the whole field.
@@ -162,16 +162,16 @@ impl Collector {
                     self.after_value();
                 }
             }
-            Stage::Length(number) => {
+            CollectStage::Length(number) => {
                 self.header.push(byte);
                 if let Some(length) = self.varint.push(byte).ok()? {
                     self.field(number, length, keep)?;
                 }
             }
-            Stage::Value { .. } | Stage::Done => {}
+            CollectStage::Value { .. } | CollectStage::Done => {}
         }
         // A tag or a length must not extend beyond its message.
-        let is_partial = !matches!(self.stage, Stage::Value { .. } | Stage::Done);
+        let is_partial = !matches!(self.stage, CollectStage::Value { .. } | CollectStage::Done);
         (!is_partial || self.depth == 0 || self.offset < self.end()).then_some(())
     }
 
@@ -192,9 +192,9 @@ impl Collector {
         }
         self.header = Encoded::new();
         self.stage = if entered == Level::Envelope {
-            Stage::Magic(0)
+            CollectStage::Magic(0)
         } else {
-            Stage::Tag
+            CollectStage::Tag
         };
         self.enter(entered, end);
         self.after_field();
@@ -223,7 +223,7 @@ impl Collector {
         if kept {
             self.keep_header(length, keep);
         }
-        self.stage = Stage::Value { end, kept, part };
+        self.stage = CollectStage::Value { end, kept, part };
         if length == 0 {
             self.after_value();
         }
@@ -245,17 +245,17 @@ impl Collector {
 
     fn after_value(&mut self) {
         self.header = Encoded::new();
-        self.stage = Stage::Tag;
+        self.stage = CollectStage::Tag;
         self.after_field();
     }
 
     /// Leaves the messages that end here.
     fn after_field(&mut self) {
-        while self.depth > 0 && self.offset == self.end() && self.stage == Stage::Tag {
+        while self.depth > 0 && self.offset == self.end() && self.stage == CollectStage::Tag {
             self.depth -= 1;
         }
         if self.depth == 0 {
-            self.stage = Stage::Done;
+            self.stage = CollectStage::Done;
         }
     }
 

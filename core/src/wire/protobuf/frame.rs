@@ -15,8 +15,8 @@ use crate::wire::{FrameBuffer, FrameProblem, FramerMode, ListMember, ObjectIdent
 #[derive(Debug)]
 pub(in crate::wire) struct Cutter {
     mode: FramerMode,
-    stage: Stage,
-    level: Level,
+    stage: ProtobufStage,
+    level: FrameMessage,
     varint: Varint,
     /// The offset in the body.
     offset: u64,
@@ -44,7 +44,7 @@ pub(in crate::wire) struct Cutter {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ProtobufStage {
     /// In the magic number, after this many bytes.
     Magic(u8),
     /// In the length of an event, after this many bytes.
@@ -60,7 +60,7 @@ enum Stage {
 
 /// The message whose fields are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum FrameMessage {
     Envelope,
     List,
 }
@@ -70,7 +70,7 @@ impl Cutter {
         Self {
             mode,
             stage: Self::start(mode),
-            level: Level::Envelope,
+            level: FrameMessage::Envelope,
             varint: Varint::new(),
             offset: 0,
             list_end: 0,
@@ -91,7 +91,7 @@ impl Cutter {
     pub(in crate::wire) fn reset(&mut self, mode: FramerMode) {
         self.mode = mode;
         self.stage = Self::start(mode);
-        self.level = Level::Envelope;
+        self.level = FrameMessage::Envelope;
         self.varint = Varint::new();
         self.offset = 0;
         self.is_typed = false;
@@ -108,13 +108,13 @@ impl Cutter {
     pub(in crate::wire) const fn is_midway(&self) -> bool {
         !matches!(
             self.stage,
-            Stage::Magic(0) | Stage::EventLength(0) | Stage::Ended
+            ProtobufStage::Magic(0) | ProtobufStage::EventLength(0) | ProtobufStage::Ended
         )
     }
 
     /// Returns whether the next byte belongs to a frame of which earlier bytes are in the buffer.
     pub(in crate::wire) const fn is_in_frame(&self) -> bool {
-        matches!(self.stage, Stage::Frame(_))
+        matches!(self.stage, ProtobufStage::Frame(_))
     }
 
     /// Returns the identity from the frame that was delivered last, if it exceeded the limit.
@@ -123,10 +123,10 @@ impl Cutter {
         (self.exceeds && identity.is_whole()).then_some(identity)
     }
 
-    const fn start(mode: FramerMode) -> Stage {
+    const fn start(mode: FramerMode) -> ProtobufStage {
         match mode {
-            FramerMode::List => Stage::Magic(0),
-            FramerMode::Watch => Stage::EventLength(0),
+            FramerMode::List => ProtobufStage::Magic(0),
+            FramerMode::Watch => ProtobufStage::EventLength(0),
         }
     }
 
@@ -141,32 +141,32 @@ impl Cutter {
             take(input, 1);
         }
         loop {
-            if self.level == Level::List && self.offset == self.list_end {
+            if self.level == FrameMessage::List && self.offset == self.list_end {
                 self.end_list()?;
             }
-            if self.is_read && self.is_typed && self.stage == Stage::Tag {
-                self.stage = Stage::Ended;
+            if self.is_read && self.is_typed && self.stage == ProtobufStage::Tag {
+                self.stage = ProtobufStage::Ended;
                 return Ok(Some(Found::End));
             }
             match self.stage {
-                Stage::Frame(what) => return self.read_frame(buffer, what, input),
-                Stage::Skip => {
+                ProtobufStage::Frame(what) => return self.read_frame(buffer, what, input),
+                ProtobufStage::Skip => {
                     self.consume(input);
                     if self.left > 0 {
                         return Ok(None);
                     }
-                    self.stage = Stage::Tag;
+                    self.stage = ProtobufStage::Tag;
                 }
                 // Fields of the envelope after the list.
-                Stage::Ended => {
+                ProtobufStage::Ended => {
                     *input = &[];
                     return Ok(None);
                 }
-                Stage::Magic(_)
-                | Stage::EventLength(_)
-                | Stage::Tag
-                | Stage::Length(_)
-                | Stage::SkipVarint => {
+                ProtobufStage::Magic(_)
+                | ProtobufStage::EventLength(_)
+                | ProtobufStage::Tag
+                | ProtobufStage::Length(_)
+                | ProtobufStage::SkipVarint => {
                     let before = *input;
                     let Some((first, rest)) = before.split_first() else {
                         return Ok(None);
@@ -174,7 +174,7 @@ impl Cutter {
                     self.stage = self.byte(*first)?;
                     *input = rest;
                     self.offset += 1;
-                    if let Stage::Frame(what) = self.stage
+                    if let ProtobufStage::Frame(what) = self.stage
                         && let Some(found) = self.begin(what, buffer)?
                     {
                         self.hold_back(before, input);
@@ -188,96 +188,101 @@ impl Cutter {
     /// Returns to the envelope at the end of the list.
     fn end_list(&mut self) -> Result<(), ScanError> {
         match self.stage {
-            Stage::Tag if self.varint.is_empty() => {
-                self.level = Level::Envelope;
+            ProtobufStage::Tag if self.varint.is_empty() => {
+                self.level = FrameMessage::Envelope;
                 self.is_read = true;
                 Ok(())
             }
             // What ends here is handled first.
-            Stage::Frame(_) | Stage::Skip => Ok(()),
+            ProtobufStage::Frame(_) | ProtobufStage::Skip => Ok(()),
             // A field is cut off.
-            Stage::Tag
-            | Stage::Length(_)
-            | Stage::SkipVarint
-            | Stage::Magic(_)
-            | Stage::EventLength(_)
-            | Stage::Ended => Err(self.error(ScanErrorKind::BadLength)),
+            ProtobufStage::Tag
+            | ProtobufStage::Length(_)
+            | ProtobufStage::SkipVarint
+            | ProtobufStage::Magic(_)
+            | ProtobufStage::EventLength(_)
+            | ProtobufStage::Ended => Err(self.error(ScanErrorKind::BadLength)),
         }
     }
 
     /// Returns the stage after a byte outside of frames.
-    fn byte(&mut self, byte: u8) -> Result<Stage, ScanError> {
+    fn byte(&mut self, byte: u8) -> Result<ProtobufStage, ScanError> {
         match self.stage {
-            Stage::Magic(at) => {
+            ProtobufStage::Magic(at) => {
                 if MAGIC.get(usize::from(at)) != Some(&byte) {
                     return Err(self.error(ScanErrorKind::NoMagic(byte)));
                 }
                 Ok(if usize::from(at) + 1 == MAGIC.len() {
-                    Stage::Tag
+                    ProtobufStage::Tag
                 } else {
-                    Stage::Magic(at + 1)
+                    ProtobufStage::Magic(at + 1)
                 })
             }
-            Stage::EventLength(at) => {
+            ProtobufStage::EventLength(at) => {
                 if at == 0 {
                     self.left = 0;
                 }
                 self.left = self.left << 8 | u64::from(byte);
                 Ok(if at == 3 {
-                    Stage::Frame(What::Event)
+                    ProtobufStage::Frame(What::Event)
                 } else {
-                    Stage::EventLength(at + 1)
+                    ProtobufStage::EventLength(at + 1)
                 })
             }
-            Stage::Tag => match self.varint(byte)? {
-                None => Ok(Stage::Tag),
+            ProtobufStage::Tag => match self.varint(byte)? {
+                None => Ok(ProtobufStage::Tag),
                 Some(value) => match tag(value) {
-                    Some((_, Wire::Varint)) => Ok(Stage::SkipVarint),
+                    Some((_, Wire::Varint)) => Ok(ProtobufStage::SkipVarint),
                     Some((_, Wire::Fixed64)) => self.skip(8),
                     Some((_, Wire::Fixed32)) => self.skip(4),
-                    Some((number, Wire::Bytes)) => Ok(Stage::Length(number)),
+                    Some((number, Wire::Bytes)) => Ok(ProtobufStage::Length(number)),
                     None => Err(self.error(ScanErrorKind::BadTag)),
                 },
             },
-            Stage::Length(number) => match self.varint(byte)? {
-                None => Ok(Stage::Length(number)),
+            ProtobufStage::Length(number) => match self.varint(byte)? {
+                None => Ok(ProtobufStage::Length(number)),
                 Some(length) => self.value(number, length),
             },
-            Stage::SkipVarint => Ok(match self.varint(byte)? {
-                None => Stage::SkipVarint,
-                Some(_) => Stage::Tag,
+            ProtobufStage::SkipVarint => Ok(match self.varint(byte)? {
+                None => ProtobufStage::SkipVarint,
+                Some(_) => ProtobufStage::Tag,
             }),
-            Stage::Skip | Stage::Frame(_) | Stage::Ended => Ok(self.stage),
+            ProtobufStage::Skip | ProtobufStage::Frame(_) | ProtobufStage::Ended => Ok(self.stage),
         }
     }
 
     /// Returns the stage in a value of this length that is not needed.
-    fn skip(&mut self, length: u64) -> Result<Stage, ScanError> {
+    fn skip(&mut self, length: u64) -> Result<ProtobufStage, ScanError> {
         // The offset is that of the last byte before the value.
         let end = (self.offset + 1).checked_add(length);
-        let fits = end.is_some_and(|end| self.level == Level::Envelope || end <= self.list_end);
+        let fits =
+            end.is_some_and(|end| self.level == FrameMessage::Envelope || end <= self.list_end);
         if !fits {
             return Err(self.error(ScanErrorKind::BadLength));
         }
         self.left = length;
-        Ok(Stage::Skip)
+        Ok(ProtobufStage::Skip)
     }
 
     /// Returns the stage in the value of a field whose length was read.
-    fn value(&mut self, number: u32, length: u64) -> Result<Stage, ScanError> {
+    fn value(&mut self, number: u32, length: u64) -> Result<ProtobufStage, ScanError> {
         let skip = self.skip(length)?;
         match (self.level, number) {
-            (Level::Envelope, TYPE_META) => Ok(Stage::Frame(What::Member(ListMember::TypeMeta))),
-            (Level::Envelope, RAW) => {
+            (FrameMessage::Envelope, TYPE_META) => {
+                Ok(ProtobufStage::Frame(What::Member(ListMember::TypeMeta)))
+            }
+            (FrameMessage::Envelope, RAW) => {
                 if self.is_read {
                     return Err(self.error(ScanErrorKind::TwoLists));
                 }
-                self.level = Level::List;
+                self.level = FrameMessage::List;
                 self.list_end = self.offset + 1 + length;
-                Ok(Stage::Tag)
+                Ok(ProtobufStage::Tag)
             }
-            (Level::List, LIST_META) => Ok(Stage::Frame(What::Member(ListMember::Metadata))),
-            (Level::List, ITEMS) => Ok(Stage::Frame(What::Item)),
+            (FrameMessage::List, LIST_META) => {
+                Ok(ProtobufStage::Frame(What::Member(ListMember::Metadata)))
+            }
+            (FrameMessage::List, ITEMS) => Ok(ProtobufStage::Frame(What::Item)),
             _ => Ok(skip),
         }
     }
@@ -363,10 +368,10 @@ impl Cutter {
     /// Leaves the last byte of `before` that was consumed in the input, if the list ends with it.
     fn hold_back<'i>(&mut self, before: &'i [u8], input: &mut &'i [u8]) {
         let is_end = match self.level {
-            Level::List => self.offset == self.list_end,
-            Level::Envelope => self.is_read,
+            FrameMessage::List => self.offset == self.list_end,
+            FrameMessage::Envelope => self.is_read,
         };
-        if is_end && self.is_typed && self.stage == Stage::Tag {
+        if is_end && self.is_typed && self.stage == ProtobufStage::Tag {
             let consumed = before.len() - input.len();
             *input = before.get(consumed - 1..).unwrap_or_default();
             self.is_held = true;
@@ -375,8 +380,8 @@ impl Cutter {
 
     fn end<'i>(&mut self, what: What, lent: Option<&'i [u8]>) -> Found<'i> {
         self.stage = match what {
-            What::Event => Stage::EventLength(0),
-            What::Item | What::Member(_) => Stage::Tag,
+            What::Event => ProtobufStage::EventLength(0),
+            What::Item | What::Member(_) => ProtobufStage::Tag,
         };
         self.is_typed |= what == What::Member(ListMember::TypeMeta);
         Found::Frame {

@@ -17,20 +17,20 @@ impl Prune {
     /// bytes of an object do not show which fields are texts.
     pub(crate) fn copy_protobuf(self, object: &[u8], out: &mut Vec<u8>) {
         out.reserve(object.len());
-        copy(object, Level::Object, self.begin(), self.begin(), out);
+        copy(object, MessageKind::Object, self.begin(), self.begin(), out);
     }
 }
 
 /// The message whose fields are copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum MessageKind {
     Object,
     Metadata,
     Owner,
     Other,
 }
 
-impl Level {
+impl MessageKind {
     /// Returns the name of a field in JSON and its kind, if they are known.
     fn field(self, number: u32) -> Option<(&'static str, Option<Kind>)> {
         let known = |field: Option<(&'static str, Kind)>| {
@@ -57,7 +57,7 @@ impl Level {
 }
 
 /// Copies the fields of a message without those that are removed `by_name` or `by_number`.
-fn copy(message: &[u8], level: Level, by_name: Below, by_number: Below, out: &mut Vec<u8>) {
+fn copy(message: &[u8], level: MessageKind, by_name: Below, by_number: Below, out: &mut Vec<u8>) {
     let mut fields = Fields::new(message);
     let mut begin = 0;
     // The indexes of the next texts and owners.

@@ -16,11 +16,11 @@ const LINGER: Duration = Duration::from_millis(10);
 
 /// The queue of the jobs that no helper thread has taken.
 pub(super) struct Queue<W> {
-    inner: Mutex<Inner<W>>,
+    inner: Mutex<Jobs<W>>,
     changed: Condvar,
 }
 
-struct Inner<W> {
+struct Jobs<W> {
     jobs: VecDeque<Arc<Job<W>>>,
     /// The number of helper threads.
     helping: usize,
@@ -36,12 +36,12 @@ pub(super) struct Job<W> {
 }
 
 struct Progress<W> {
-    state: State<W>,
+    state: JobState<W>,
     /// The driver waits, or has waited.
     is_awaited: bool,
 }
 
-enum State<W> {
+enum JobState<W> {
     Waiting(W),
     Taken,
     Done(W),
@@ -52,7 +52,7 @@ enum State<W> {
 impl<W> Queue<W> {
     pub(super) fn new() -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(Jobs {
                 jobs: VecDeque::new(),
                 helping: 0,
                 idle: 0,
@@ -62,7 +62,7 @@ impl<W> Queue<W> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<W>> {
+    fn lock(&self) -> MutexGuard<'_, Jobs<W>> {
         // Code under this lock cannot panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,7 +128,7 @@ impl<W> Job<W> {
     pub(super) fn new(work: W) -> Self {
         Self {
             progress: Mutex::new(Progress {
-                state: State::Waiting(work),
+                state: JobState::Waiting(work),
                 is_awaited: false,
             }),
             changed: Condvar::new(),
@@ -146,8 +146,8 @@ impl<W> Job<W> {
             return;
         };
         let done = match catch_unwind(AssertUnwindSafe(|| run(&mut work))) {
-            Ok(()) => State::Done(work),
-            Err(panic) => State::Panicked(panic),
+            Ok(()) => JobState::Done(work),
+            Err(panic) => JobState::Panicked(panic),
         };
         let mut progress = self.lock();
         progress.state = done;
@@ -160,32 +160,32 @@ impl<W> Job<W> {
     }
 
     fn is_taken(&self) -> bool {
-        !matches!(self.lock().state, State::Waiting(_))
+        !matches!(self.lock().state, JobState::Waiting(_))
     }
 
     /// Waits for a helper thread to do the job. Returns whether one has taken it within this time.
     pub(super) fn is_taken_within(&self, patience: Duration) -> bool {
         let mut progress = self.lock();
-        if matches!(progress.state, State::Waiting(_)) {
+        if matches!(progress.state, JobState::Waiting(_)) {
             progress.is_awaited = true;
             let waited = self.changed.wait_timeout(progress, patience);
             // A wake-up without a reason only costs the patience.
             (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        !matches!(progress.state, State::Waiting(_))
+        !matches!(progress.state, JobState::Waiting(_))
     }
 
     /// Waits until the job is done.
     pub(super) fn finish(&self) -> W {
         let mut progress = self.lock();
         loop {
-            match core::mem::replace(&mut progress.state, State::Taken) {
-                State::Done(work) => return work,
-                State::Panicked(panic) => {
+            match core::mem::replace(&mut progress.state, JobState::Taken) {
+                JobState::Done(work) => return work,
+                JobState::Panicked(panic) => {
                     drop(progress);
                     resume_unwind(panic);
                 }
-                before @ (State::Waiting(_) | State::Taken) => progress.state = before,
+                before @ (JobState::Waiting(_) | JobState::Taken) => progress.state = before,
             }
             progress.is_awaited = true;
             progress = self
@@ -196,16 +196,16 @@ impl<W> Job<W> {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.lock().state, State::Done(_) | State::Panicked(_))
+        matches!(self.lock().state, JobState::Done(_) | JobState::Panicked(_))
     }
 }
 
 impl<W> Progress<W> {
     /// Takes the work of a job that has not been started.
     fn take(&mut self) -> Option<W> {
-        match core::mem::replace(&mut self.state, State::Taken) {
-            State::Waiting(work) => Some(work),
-            before @ (State::Taken | State::Done(_) | State::Panicked(_)) => {
+        match core::mem::replace(&mut self.state, JobState::Taken) {
+            JobState::Waiting(work) => Some(work),
+            before @ (JobState::Taken | JobState::Done(_) | JobState::Panicked(_)) => {
                 self.state = before;
                 None
             }
