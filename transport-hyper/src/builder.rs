@@ -1,7 +1,6 @@
 //! The builder of a transport.
 
 use alloc::sync::Arc;
-use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 use std::path::PathBuf;
@@ -12,11 +11,12 @@ use http::{HeaderMap, HeaderValue};
 use rustls::ClientConfig;
 
 use crate::address::Address;
-use crate::connect::{Connector, Protocols};
+use crate::build_error::BuildError;
+use crate::connect::Connector;
 use crate::credentials::{self, Credential, CredentialSource, Fixed, Secret, TokenFile};
 use crate::http2::{Http2Settings, Pings};
 use crate::proxy::{Proxy, ProxySetting};
-use crate::tls::{Identity, PemSource, Tls, TlsSettings};
+use crate::tls::{Identity, PemSource, Protocols, Tls, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
 /// The longest time between pings. A longer one could not be added to the time of day.
@@ -494,23 +494,3 @@ impl fmt::Debug for Url {
 }
 
 const DEFAULT_USER_AGENT: &str = concat!("informer-hyper/", env!("CARGO_PKG_VERSION"));
-
-/// The reason why a transport cannot be built, in one line with advice. It contains no secrets.
-///
-/// # Examples
-/// ```
-/// let error = informer_hyper::HyperTransport::builder("http://host:99999").build().unwrap_err();
-/// assert_eq!(error.to_string(), "server URL \"http://host:99999\": its port is not a number from 1 to 65535");
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct BuildError(pub(crate) String);
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for BuildError {}
-
-informer_core::readable_errors!(BuildError);

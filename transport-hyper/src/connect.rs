@@ -25,7 +25,7 @@ use crate::http1::Http1;
 use crate::http2::{Http2, Http2Settings};
 use crate::proxy::{Kind, Proxy};
 use crate::stream::Stream;
-use crate::tls::{Tls, Version};
+use crate::tls::{H2, Protocols, Tls, Version};
 
 /// Opens connections to one server.
 pub(crate) struct Connector {
@@ -39,34 +39,11 @@ pub(crate) struct Connector {
     pub(crate) http2: Http2Settings,
 }
 
-/// The HTTP versions that are enabled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Protocols {
-    pub(crate) http1: bool,
-    pub(crate) http2: bool,
-}
-
 /// A new connection, ready for requests.
 pub(crate) enum Opened {
     Http1(Http1),
     Http2(Arc<Http2>),
 }
-
-impl Protocols {
-    /// The protocols to offer in the TLS handshake, in order of preference.
-    pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
-        let offers = [(self.http2, H2), (self.http1, b"http/1.1")];
-        let offered = offers.iter().filter(|(is_on, _)| *is_on);
-        offered.map(|(_, name)| name.to_vec()).collect()
-    }
-}
-
-/// The ALPN name of HTTP/2.
-const H2: &[u8] = b"h2";
-
-/// The most bytes of the head of a response, in HTTP/1.1 and HTTP/2. An API server sends a few hundred, and a proxy may add
-/// cookies and policies.
-pub(crate) const MOST_HEAD: u32 = 256 << 10;
 
 impl Connector {
     /// Returns whether a new connection may turn out to use HTTP/2.

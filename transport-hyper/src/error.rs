@@ -14,10 +14,12 @@ use informer_core::{
 };
 
 use crate::address::{Address, Host};
-use crate::connect::MOST_HEAD;
-use crate::credentials::CredentialError;
 use crate::gzip::GzipError;
 use crate::tls;
+
+/// The most bytes of the head of a response, in HTTP/1.1 and HTTP/2. An API server sends a few hundred, and a proxy may add
+/// cookies and policies.
+pub(crate) const MOST_HEAD: u32 = 256 << 10;
 
 /// The reason why a request failed or a response could not be read.
 ///
@@ -103,7 +105,7 @@ impl HyperError {
         )
     }
 
-    pub(crate) fn login(server: &Address, error: &CredentialError) -> Self {
+    pub(crate) fn login(server: &Address, error: &impl fmt::Display) -> Self {
         Self::new(
             FailureKind::Other,
             format!("cannot log in to {server}: {error}"),

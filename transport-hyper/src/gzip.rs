@@ -11,7 +11,7 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 /// Decodes the members of one body.
 pub(crate) struct Gunzip {
-    place: Place,
+    place: Position,
     /// The optional header fields that have not been read.
     flags: u8,
     inflate: Decompress,
@@ -25,7 +25,7 @@ pub(crate) struct Gunzip {
 
 /// The position of the next byte in the format.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Position {
     /// The first byte of the body. The body may be empty.
     Start,
     /// One of the ten fixed header bytes, by index.
@@ -55,7 +55,7 @@ impl Gunzip {
 
     fn with_output(len: usize) -> Self {
         Self {
-            place: Place::Start,
+            place: Position::Start,
             flags: 0,
             inflate: Decompress::new(false),
             crc: Crc::new(),
@@ -73,10 +73,10 @@ impl Gunzip {
     pub(crate) fn decode(&mut self, input: &mut Bytes) -> Result<bool, GzipError> {
         self.filled = 0;
         loop {
-            if let Place::Deflate = self.place {
+            if let Position::Deflate = self.place {
                 let is_done = self.inflate(input)?;
                 if is_done {
-                    self.place = Place::Trailer(0);
+                    self.place = Position::Trailer(0);
                 } else if self.filled == self.output.len() || input.is_empty() {
                     return Ok(self.filled > 0);
                 }
@@ -86,7 +86,7 @@ impl Gunzip {
                 };
                 input.advance(1);
                 self.place = self.step(byte)?;
-                if let Place::Between = self.place
+                if let Position::Between = self.place
                     && self.filled > 0
                 {
                     return Ok(true);
@@ -103,17 +103,17 @@ impl Gunzip {
     /// Returns an error if a body must not end here.
     pub(crate) fn finish(&self) -> Result<(), GzipError> {
         match self.place {
-            Place::Start | Place::Between | Place::Padding => Ok(()),
-            Place::Fixed(_)
-            | Place::ExtraLow
-            | Place::ExtraHigh(_)
-            | Place::Extra(_)
-            | Place::Name
-            | Place::Comment
-            | Place::HeaderCrcLow
-            | Place::HeaderCrcHigh(_)
-            | Place::Deflate
-            | Place::Trailer(_) => Err(GzipError::Cut),
+            Position::Start | Position::Between | Position::Padding => Ok(()),
+            Position::Fixed(_)
+            | Position::ExtraLow
+            | Position::ExtraHigh(_)
+            | Position::Extra(_)
+            | Position::Name
+            | Position::Comment
+            | Position::HeaderCrcLow
+            | Position::HeaderCrcHigh(_)
+            | Position::Deflate
+            | Position::Trailer(_) => Err(GzipError::Cut),
         }
     }
 
@@ -142,50 +142,50 @@ impl Gunzip {
     }
 
     /// Consumes a byte outside of the deflate data. Returns the position of the next byte.
-    fn step(&mut self, byte: u8) -> Result<Place, GzipError> {
+    fn step(&mut self, byte: u8) -> Result<Position, GzipError> {
         let next = match self.place {
-            Place::Start => {
+            Position::Start => {
                 self.crc.reset();
                 self.fixed(0, byte)?
             }
-            Place::Between if byte == 0 => Place::Padding,
-            Place::Between => {
+            Position::Between if byte == 0 => Position::Padding,
+            Position::Between => {
                 self.crc.reset();
                 self.fixed(0, byte).map_err(|_| GzipError::Garbage)?
             }
-            Place::Padding if byte == 0 => Place::Padding,
-            Place::Padding => return Err(GzipError::Garbage),
-            Place::Fixed(index) => self.fixed(index, byte)?,
-            Place::ExtraLow => Place::ExtraHigh(byte),
-            Place::ExtraHigh(low) => match u16::from_le_bytes([low, byte]) {
+            Position::Padding if byte == 0 => Position::Padding,
+            Position::Padding => return Err(GzipError::Garbage),
+            Position::Fixed(index) => self.fixed(index, byte)?,
+            Position::ExtraLow => Position::ExtraHigh(byte),
+            Position::ExtraHigh(low) => match u16::from_le_bytes([low, byte]) {
                 0 => self.next_field(),
-                len => Place::Extra(len),
+                len => Position::Extra(len),
             },
-            Place::Extra(1) => self.next_field(),
-            Place::Extra(left) => Place::Extra(left - 1),
-            Place::Name | Place::Comment if byte == 0 => self.next_field(),
-            Place::Name => Place::Name,
-            Place::Comment => Place::Comment,
+            Position::Extra(1) => self.next_field(),
+            Position::Extra(left) => Position::Extra(left - 1),
+            Position::Name | Position::Comment if byte == 0 => self.next_field(),
+            Position::Name => Position::Name,
+            Position::Comment => Position::Comment,
             // The checksum does not cover itself.
-            Place::HeaderCrcLow => return Ok(Place::HeaderCrcHigh(byte)),
-            Place::HeaderCrcHigh(low) => {
+            Position::HeaderCrcLow => return Ok(Position::HeaderCrcHigh(byte)),
+            Position::HeaderCrcHigh(low) => {
                 let [computed @ .., _, _] = self.crc.sum().to_le_bytes();
                 if [low, byte] != computed {
                     return Err(GzipError::HeaderCrc);
                 }
                 return Ok(self.begin_data());
             }
-            Place::Trailer(index) => return self.trailer(index, byte),
-            Place::Deflate => unreachable!("deflate data is not taken byte by byte"),
+            Position::Trailer(index) => return self.trailer(index, byte),
+            Position::Deflate => unreachable!("deflate data is not taken byte by byte"),
         };
         // At the end of the header, the checksum has already been reset for the data.
-        if !matches!(next, Place::Deflate) {
+        if !matches!(next, Position::Deflate) {
             self.crc.update(&[byte]);
         }
         Ok(next)
     }
 
-    fn fixed(&mut self, index: usize, byte: u8) -> Result<Place, GzipError> {
+    fn fixed(&mut self, index: usize, byte: u8) -> Result<Position, GzipError> {
         match (index, byte) {
             (0, 0x1f) | (1, 0x8b) | (2, DEFLATE) => {}
             (0 | 1, _) => return Err(GzipError::Magic),
@@ -196,18 +196,18 @@ impl Gunzip {
             _ => {}
         }
         Ok(match index {
-            0..LAST_FIXED => Place::Fixed(index + 1),
+            0..LAST_FIXED => Position::Fixed(index + 1),
             _ => self.next_field(),
         })
     }
 
     /// Proceeds to the next optional header field, or to the data.
-    fn next_field(&mut self) -> Place {
+    fn next_field(&mut self) -> Position {
         let fields = [
-            (EXTRA, Place::ExtraLow),
-            (NAME, Place::Name),
-            (COMMENT, Place::Comment),
-            (HEADER_CRC, Place::HeaderCrcLow),
+            (EXTRA, Position::ExtraLow),
+            (NAME, Position::Name),
+            (COMMENT, Position::Comment),
+            (HEADER_CRC, Position::HeaderCrcLow),
         ];
         for (flag, place) in fields {
             if self.flags & flag != 0 {
@@ -218,16 +218,16 @@ impl Gunzip {
         self.begin_data()
     }
 
-    fn begin_data(&mut self) -> Place {
+    fn begin_data(&mut self) -> Position {
         self.inflate.reset(false);
         self.crc.reset();
-        Place::Deflate
+        Position::Deflate
     }
 
-    fn trailer(&mut self, index: usize, byte: u8) -> Result<Place, GzipError> {
+    fn trailer(&mut self, index: usize, byte: u8) -> Result<Position, GzipError> {
         self.trailer[index] = byte;
         if index + 1 < TRAILER {
-            return Ok(Place::Trailer(index + 1));
+            return Ok(Position::Trailer(index + 1));
         }
         let [a, b, c, d, len @ ..] = self.trailer;
         if u32::from_le_bytes([a, b, c, d]) != self.crc.sum() {
@@ -237,7 +237,7 @@ impl Gunzip {
         if u32::from_le_bytes(len) != self.crc.amount() {
             return Err(GzipError::Length);
         }
-        Ok(Place::Between)
+        Ok(Position::Between)
     }
 }
 

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::connect::MOST_HEAD;
+use crate::error::MOST_HEAD;
 use crate::stream::Stream;
 use crate::tls::Version;
 

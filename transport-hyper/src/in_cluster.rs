@@ -3,7 +3,8 @@
 use core::net::IpAddr;
 use std::path::Path;
 
-use crate::builder::{BuildError, HyperBuilder};
+use crate::build_error::BuildError;
+use crate::builder::HyperBuilder;
 use crate::transport::HyperTransport;
 
 impl HyperTransport {

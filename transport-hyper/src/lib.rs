@@ -82,6 +82,7 @@ extern crate alloc;
 
 mod address;
 mod body;
+mod build_error;
 mod builder;
 mod connect;
 mod credentials;
@@ -101,7 +102,8 @@ mod tower;
 mod transport;
 
 pub use body::HyperBody;
-pub use builder::{BuildError, HyperBuilder};
+pub use build_error::BuildError;
+pub use builder::HyperBuilder;
 pub use credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
 pub use error::HyperError;
 pub use in_cluster::in_cluster_namespace;

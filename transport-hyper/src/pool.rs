@@ -12,7 +12,7 @@ use crate::connect::{Connector, Opened};
 use crate::credentials::ClientCertificate;
 use crate::error::HyperError;
 use crate::http1::Http1;
-use crate::http2::{Http2, Place};
+use crate::http2::{Http2, StreamSlot};
 use crate::tls::Version;
 
 /// A pool of connections to one server.
@@ -71,7 +71,7 @@ impl Attempts {
 /// A connection for one request.
 pub(crate) enum Taken {
     Http1(Http1),
-    Http2(Place),
+    Http2(StreamSlot),
 }
 
 impl Pool {
@@ -202,7 +202,7 @@ impl Connections {
 
     /// Reserves a stream on the first connection that has room. Connections are dropped if they accept no requests, or
     /// if they were opened with an older TLS configuration.
-    fn place(&mut self, version: Version, limit: Duration) -> Option<Place> {
+    fn place(&mut self, version: Version, limit: Duration) -> Option<StreamSlot> {
         self.open.retain(|connection| {
             connection.version() == version
                 && connection.is_open()

@@ -10,7 +10,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use rustls::ClientConfig;
 
 use crate::address::{Address, Host};
-use crate::builder::BuildError;
+use crate::build_error::BuildError;
 use crate::tls;
 
 /// The user's choice of a proxy.

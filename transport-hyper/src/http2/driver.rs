@@ -162,7 +162,7 @@ impl Driver {
     fn wake_all(&self) {
         let wakers: Vec<_> = {
             let mut waiters = self.waiters();
-            waiters.0.iter_mut().filter_map(Place::take).collect()
+            waiters.0.iter_mut().filter_map(WaiterSlot::take).collect()
         };
         for waker in wakers {
             waker.wake();
@@ -189,9 +189,9 @@ const MOST_IN_A_ROW: usize = 3;
 
 /// The wakers of all waiting tasks, each at a fixed place.
 #[derive(Default)]
-struct Waiters(Vec<Place>);
+struct Waiters(Vec<WaiterSlot>);
 
-enum Place {
+enum WaiterSlot {
     Free,
     Taken(Option<Waker>),
 }
@@ -204,29 +204,32 @@ impl Waiters {
     fn register(&mut self, ticket: &mut Ticket, waker: &Waker) -> Option<Waker> {
         let index = *ticket.0.get_or_insert_with(|| self.free());
         let place = self.0.get_mut(index)?;
-        if let Place::Taken(Some(known)) = place
+        if let WaiterSlot::Taken(Some(known)) = place
             && known.will_wake(waker)
         {
             return None;
         }
-        core::mem::replace(place, Place::Taken(Some(waker.clone()))).into_waker()
+        core::mem::replace(place, WaiterSlot::Taken(Some(waker.clone()))).into_waker()
     }
 
     fn free(&mut self) -> usize {
-        let free = self.0.iter().position(|place| matches!(place, Place::Free));
+        let free = self
+            .0
+            .iter()
+            .position(|place| matches!(place, WaiterSlot::Free));
         free.unwrap_or_else(|| {
-            self.0.push(Place::Free);
+            self.0.push(WaiterSlot::Free);
             self.0.len() - 1
         })
     }
 
     fn remove(&mut self, ticket: &mut Ticket) -> Option<Waker> {
         let place = self.0.get_mut(ticket.0.take()?)?;
-        core::mem::replace(place, Place::Free).into_waker()
+        core::mem::replace(place, WaiterSlot::Free).into_waker()
     }
 }
 
-impl Place {
+impl WaiterSlot {
     fn take(&mut self) -> Option<Waker> {
         match self {
             Self::Free => None,

@@ -22,8 +22,8 @@ use http::{HeaderMap, Request, StatusCode};
 use tokio::time::Instant;
 
 use crate::address::Address;
-use crate::connect::MOST_HEAD;
 use crate::error::HyperError;
+use crate::error::MOST_HEAD;
 use crate::http2::driver::{Driver, Io, Ticket};
 use crate::http2::health::Health;
 use crate::stream::Stream;
@@ -122,13 +122,13 @@ impl Http2 {
     }
 
     /// Reserves one of the streams that the server allows.
-    pub(crate) fn reserve(self: &Arc<Self>) -> Option<Place> {
+    pub(crate) fn reserve(self: &Arc<Self>) -> Option<StreamSlot> {
         let most = self.sender.current_max_send_streams();
         let more = |streams| (streams < most).then_some(streams + 1);
         self.streams
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)
             .ok()?;
-        Some(Place {
+        Some(StreamSlot {
             connection: Arc::clone(self),
             ticket: Ticket::default(),
         })
@@ -143,7 +143,7 @@ impl Drop for Http2 {
 }
 
 /// The right to open one stream of a connection.
-pub(crate) struct Place {
+pub(crate) struct StreamSlot {
     connection: Arc<Http2>,
     ticket: Ticket,
 }
@@ -156,7 +156,7 @@ pub(crate) struct NoResponse {
     pub(crate) is_untouched: bool,
 }
 
-impl Place {
+impl StreamSlot {
     /// Sends a request and waits for the head of its response.
     pub(crate) async fn request(
         self,
@@ -208,7 +208,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let connection = &self.connection;
         connection.driver.leave(&mut self.ticket);
@@ -223,7 +223,7 @@ impl Drop for Place {
 
 /// The body of a response, or the wait for its head. Dropping it resets the stream.
 pub(crate) struct Http2Body {
-    place: Place,
+    place: StreamSlot,
     stage: Stage,
 }
 

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::builder::{BuildError, HyperBuilder};
+use crate::build_error::BuildError;
+use crate::builder::HyperBuilder;
 use crate::credentials::{Credential, Fixed, Secret, TokenFile};
 use crate::kubeconfig::exec::Exec;
 use crate::kubeconfig::file::{AuthProvider, Cluster, Context, Entries, File, Material, User};

@@ -39,10 +39,10 @@ struct Reader {
 /// A collection whose end has not been read.
 struct Open {
     anchor: usize,
-    kind: Kind,
+    kind: NodeKind,
 }
 
-enum Kind {
+enum NodeKind {
     List(Vec<Value>),
     Map {
         map: Map<String, Value>,
@@ -76,10 +76,10 @@ impl Reader {
                 (self.copied <= MOST_COPIED).then_some(())?;
                 self.add(value)
             }
-            Event::SequenceStart(_, anchor, _) => self.begin(anchor, Kind::List(Vec::new())),
+            Event::SequenceStart(_, anchor, _) => self.begin(anchor, NodeKind::List(Vec::new())),
             Event::MappingStart(_, anchor, _) => self.begin(
                 anchor,
-                Kind::Map {
+                NodeKind::Map {
                     map: Map::new(),
                     merged: Vec::new(),
                     key: None,
@@ -88,8 +88,8 @@ impl Reader {
             Event::SequenceEnd | Event::MappingEnd => {
                 let Open { anchor, kind } = self.open.pop()?;
                 let value = match kind {
-                    Kind::List(list) => Value::Array(list),
-                    Kind::Map { map, merged, .. } => Value::Object(merge(map, merged)?),
+                    NodeKind::List(list) => Value::Array(list),
+                    NodeKind::Map { map, merged, .. } => Value::Object(merge(map, merged)?),
                 };
                 self.remember(anchor, &value);
                 self.add(value)
@@ -104,7 +104,7 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self, anchor: usize, kind: Kind) -> Option<()> {
+    fn begin(&mut self, anchor: usize, kind: NodeKind) -> Option<()> {
         (self.open.len() < MOST_DEPTH).then(|| self.open.push(Open { anchor, kind }))
     }
 
@@ -120,8 +120,8 @@ impl Reader {
             return Some(());
         };
         match &mut open.kind {
-            Kind::List(list) => list.push(value),
-            Kind::Map { map, merged, key } => match key.take() {
+            NodeKind::List(list) => list.push(value),
+            NodeKind::Map { map, merged, key } => match key.take() {
                 None => *key = Some(name(value)?),
                 Some(key) if key == MERGE => merged.push(value),
                 // The last of several equal keys takes precedence, as in kubectl.

@@ -8,7 +8,7 @@ use rustls::sign::SigningKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use crate::builder::BuildError;
+use crate::build_error::BuildError;
 use crate::tls::algorithm::{self, FOR_CLIENTS};
 use crate::tls::der::{FIRST, INTEGER, OBJECT, OCTET_STRING, SECOND, SEQUENCE, any, bits, expect};
 use crate::tls::is_pem;
@@ -137,28 +137,28 @@ fn refusal(key: &PrivateKeyDer<'_>) -> String {
     };
     let unsupported = |what: String| format!("{what} is not supported; use a key of {FOR_CLIENTS}");
     match kind {
-        None | Some(Kind::Damaged) => "it is damaged".to_owned(),
-        Some(Kind::Unsupported(what)) => unsupported(what),
-        Some(Kind::Explicit) => {
+        None | Some(KeyProblem::Damaged) => "it is damaged".to_owned(),
+        Some(KeyProblem::Unsupported(what)) => unsupported(what),
+        Some(KeyProblem::Explicit) => {
             "its curve is described by parameters instead of a name; name it (openssl ec -in OLD -param_enc named_curve \
              -out NEW)"
                 .to_owned()
         }
-        Some(Kind::WithoutPublicKey) => {
+        Some(KeyProblem::WithoutPublicKey) => {
             "it lacks the public key; add it (openssl ec -in OLD -out NEW)".to_owned()
         }
     }
 }
 
 /// What is unusual in a key.
-enum Kind {
+enum KeyProblem {
     Unsupported(String),
     Explicit,
     WithoutPublicKey,
     Damaged,
 }
 
-fn of_pkcs8(der: &[u8]) -> Option<Kind> {
+fn of_pkcs8(der: &[u8]) -> Option<KeyProblem> {
     let (fields, _) = expect(SEQUENCE, der)?;
     let (_version, rest) = expect(INTEGER, fields)?;
     let (identifier, rest) = expect(SEQUENCE, rest)?;
@@ -167,30 +167,30 @@ fn of_pkcs8(der: &[u8]) -> Option<Kind> {
     Some(match object {
         algorithm::RSA => rsa(key)?,
         algorithm::EC => ec(Some(parameters), key)?,
-        algorithm::ED25519 => Kind::Damaged,
-        other => Kind::Unsupported(algorithm::name(other)),
+        algorithm::ED25519 => KeyProblem::Damaged,
+        other => KeyProblem::Unsupported(algorithm::name(other)),
     })
 }
 
 /// Looks at an `RSAPrivateKey` ([RFC 8017](https://www.rfc-editor.org/rfc/rfc8017#appendix-A.1.2)).
-fn rsa(der: &[u8]) -> Option<Kind> {
+fn rsa(der: &[u8]) -> Option<KeyProblem> {
     let (fields, _) = expect(SEQUENCE, der)?;
     let (_version, rest) = expect(INTEGER, fields)?;
     let (modulus, rest) = expect(INTEGER, rest)?;
     let (exponent, _) = expect(INTEGER, rest)?;
     let size = bits(modulus);
     Some(if ![2048, 3072, 4096].contains(&size) {
-        Kind::Unsupported(format!("RSA of {size} bits"))
+        KeyProblem::Unsupported(format!("RSA of {size} bits"))
     } else if bits(exponent) < 17 {
-        Kind::Unsupported("RSA with a public exponent below 65537".to_owned())
+        KeyProblem::Unsupported("RSA with a public exponent below 65537".to_owned())
     } else {
-        Kind::Damaged
+        KeyProblem::Damaged
     })
 }
 
 /// Looks at an `ECPrivateKey` ([RFC 5915](https://www.rfc-editor.org/rfc/rfc5915#section-3)). Within PKCS#8, its curve is
 /// outside of it.
-fn ec(parameters: Option<&[u8]>, der: &[u8]) -> Option<Kind> {
+fn ec(parameters: Option<&[u8]>, der: &[u8]) -> Option<KeyProblem> {
     let (fields, _) = expect(SEQUENCE, der)?;
     let (_version, rest) = expect(INTEGER, fields)?;
     let (number, rest) = expect(OCTET_STRING, rest)?;
@@ -200,16 +200,16 @@ fn ec(parameters: Option<&[u8]>, der: &[u8]) -> Option<Kind> {
     };
     let curve = match parameters.or(own).and_then(any) {
         Some((OBJECT, curve, _)) => curve,
-        Some(_) => return Some(Kind::Explicit),
+        Some(_) => return Some(KeyProblem::Explicit),
         None if number.len() > 48 => algorithm::P521,
         None => algorithm::P256,
     };
     Some(match curve {
         algorithm::P256 | algorithm::P384 if expect(SECOND, rest).is_none() => {
-            Kind::WithoutPublicKey
+            KeyProblem::WithoutPublicKey
         }
-        algorithm::P256 | algorithm::P384 => Kind::Damaged,
-        other => Kind::Unsupported(algorithm::name(other)),
+        algorithm::P256 | algorithm::P384 => KeyProblem::Damaged,
+        other => KeyProblem::Unsupported(algorithm::name(other)),
     })
 }
 

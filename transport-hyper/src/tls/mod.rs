@@ -26,12 +26,30 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::address::Host;
-use crate::builder::BuildError;
-use crate::connect::Protocols;
+use crate::build_error::BuildError;
 use crate::credentials::{ClientCertificate, Secret};
 
 use crate::tls::roots::Roots;
 use crate::tls::verify::Verifier;
+
+/// The HTTP versions that are enabled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Protocols {
+    pub(crate) http1: bool,
+    pub(crate) http2: bool,
+}
+
+impl Protocols {
+    /// The protocols to offer in the TLS handshake, in order of preference.
+    pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
+        let offers = [(self.http2, H2), (self.http1, b"http/1.1")];
+        let offered = offers.iter().filter(|(is_on, _)| *is_on);
+        offered.map(|(_, name)| name.to_vec()).collect()
+    }
+}
+
+/// The ALPN name of HTTP/2.
+pub(crate) const H2: &[u8] = b"h2";
 
 pub(crate) use describe::describe;
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use rustls::RootCertStore;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 
-use crate::builder::BuildError;
+use crate::build_error::BuildError;
 use crate::credentials::Secret;
 use crate::tls::der::{FIRST, INTEGER, SEQUENCE, expect, time};
 use crate::tls::store::Store;

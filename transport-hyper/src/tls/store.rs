@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustls_native_certs::{CertificateResult, Error, ErrorKind, load_certs_from_paths};
 use rustls_pki_types::CertificateDer;
 
-use crate::builder::BuildError;
+use crate::build_error::BuildError;
 use crate::tls::Peer;
 
 /// What a store has, and where that was looked for.
