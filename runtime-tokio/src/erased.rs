@@ -154,7 +154,7 @@ impl BoxTransport {
         let any: &dyn Any = &transport;
         match any.downcast_ref::<Self>() {
             Some(boxed) => boxed.clone(),
-            None => Self::new(Known(transport)),
+            None => erase(transport, T::boxed_ready, T::boxed_send, T::boxed_chunk),
         }
     }
 }
@@ -170,40 +170,6 @@ impl SendTransport for BoxTransport {
 
     fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
         Box::pin(Body::chunk(body))
-    }
-}
-
-/// A transport that is known to have `Send` futures.
-struct Known<T>(T);
-
-struct KnownBody<T: Transport>(T::Body);
-
-#[async_trait]
-impl<T: SendTransport> DynTransport for Known<T> {
-    async fn ready(&mut self) {
-        self.0.boxed_ready().await;
-    }
-
-    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
-        let sent = self.0.boxed_send(get).await;
-        let (head, body) = sent.map_err(|error| Lost::of(&error))?;
-        Ok((head, Box::new(KnownBody::<T>(body))))
-    }
-
-    fn fork(&self) -> Box<dyn DynTransport> {
-        Box::new(Self(self.0.clone()))
-    }
-}
-
-#[async_trait]
-impl<T: SendTransport> DynBody for KnownBody<T> {
-    async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
-        let read = T::boxed_chunk(&mut self.0).await;
-        read.map_err(|error| Lost::of(&error))
-    }
-
-    fn warning(&mut self) -> Option<&str> {
-        self.0.warning()
     }
 }
 
@@ -284,93 +250,73 @@ macro_rules! boxed {
     };
 }
 
+/// A transport with the functions that box its futures.
+struct Erased<T: Transport> {
+    transport: T,
+    ready: for<'a> fn(&'a mut T) -> BoxFuture<'a, ()>,
+    send: for<'a> fn(&'a mut T, Get<'a>) -> BoxSend<'a, T>,
+    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, T>,
+}
+
+struct ErasedBody<T: Transport> {
+    body: T::Body,
+    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, T>,
+}
+
 /// The expansion of [`boxed!`](crate::boxed!).
 #[doc(hidden)]
-pub(crate) mod erase {
-    use core::pin::Pin;
+pub fn erase<T>(
+    transport: T,
+    ready: for<'a> fn(&'a mut T) -> BoxFuture<'a, ()>,
+    send: for<'a> fn(&'a mut T, Get<'a>) -> BoxSend<'a, T>,
+    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, T>,
+) -> BoxTransport
+where
+    T: Transport<Body: Send, Error: Send> + Clone + Send + 'static,
+{
+    BoxTransport::new(Erased {
+        transport,
+        ready,
+        send,
+        chunk,
+    })
+}
 
-    use async_trait::async_trait;
-    use informer_core::{Body, Head, Transport, transport::Get};
-
-    use super::{BoxTransport, DynBody, DynTransport, Lost};
-
-    type Pinned<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
-
-    type Sent<'a, T> = Pinned<'a, Result<(Head, <T as Transport>::Body), <T as Transport>::Error>>;
-    type Read<'a, T> =
-        Pinned<'a, Result<Option<&'a [u8]>, <<T as Transport>::Body as Body>::Error>>;
-
-    struct Erased<T: Transport> {
-        transport: T,
-        ready: for<'a> fn(&'a mut T) -> Pinned<'a, ()>,
-        send: for<'a> fn(&'a mut T, Get<'a>) -> Sent<'a, T>,
-        chunk: for<'a> fn(&'a mut T::Body) -> Read<'a, T>,
+#[async_trait]
+impl<T> DynTransport for Erased<T>
+where
+    T: Transport<Body: Send, Error: Send> + Clone + Send + 'static,
+{
+    async fn ready(&mut self) {
+        (self.ready)(&mut self.transport).await;
     }
 
-    struct ErasedBody<T: Transport> {
-        body: T::Body,
-        chunk: for<'a> fn(&'a mut T::Body) -> Read<'a, T>,
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
+        let sent = (self.send)(&mut self.transport, get).await;
+        let (head, body) = sent.map_err(|error| Lost::of(&error))?;
+        let chunk = self.chunk;
+        Ok((head, Box::new(ErasedBody::<T> { body, chunk })))
     }
 
-    #[doc(hidden)]
-    pub fn erase<T>(
-        transport: T,
-        ready: for<'a> fn(&'a mut T) -> Pinned<'a, ()>,
-        send: for<'a> fn(&'a mut T, Get<'a>) -> Sent<'a, T>,
-        chunk: for<'a> fn(&'a mut T::Body) -> Read<'a, T>,
-    ) -> BoxTransport
-    where
-        T: Transport<Error: Send> + Clone + Send + 'static,
-        T::Body: Send,
-    {
-        BoxTransport::new(Erased {
-            transport,
-            ready,
-            send,
-            chunk,
+    fn fork(&self) -> Box<dyn DynTransport> {
+        Box::new(Self {
+            transport: self.transport.clone(),
+            ..*self
         })
     }
+}
 
-    #[async_trait]
-    impl<T> DynTransport for Erased<T>
-    where
-        T: Transport<Error: Send> + Clone + Send + 'static,
-        T::Body: Send,
-    {
-        async fn ready(&mut self) {
-            (self.ready)(&mut self.transport).await;
-        }
-
-        async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
-            let sent = (self.send)(&mut self.transport, get).await;
-            let (head, body) = sent.map_err(|error| Lost::of(&error))?;
-            let chunk = self.chunk;
-            Ok((head, Box::new(ErasedBody::<T> { body, chunk })))
-        }
-
-        fn fork(&self) -> Box<dyn DynTransport> {
-            Box::new(Self {
-                transport: self.transport.clone(),
-                ready: self.ready,
-                send: self.send,
-                chunk: self.chunk,
-            })
-        }
+#[async_trait]
+impl<T> DynBody for ErasedBody<T>
+where
+    T: Transport<Body: Send, Error: Send> + 'static,
+{
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
+        let read = (self.chunk)(&mut self.body).await;
+        read.map_err(|error| Lost::of(&error))
     }
 
-    #[async_trait]
-    impl<T> DynBody for ErasedBody<T>
-    where
-        T: Transport<Error: Send> + 'static,
-        T::Body: Send,
-    {
-        async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
-            let read = (self.chunk)(&mut self.body).await;
-            read.map_err(|error| Lost::of(&error))
-        }
-
-        fn warning(&mut self) -> Option<&str> {
-            self.body.warning()
-        }
+    fn warning(&mut self) -> Option<&str> {
+        self.body.warning()
     }
 }

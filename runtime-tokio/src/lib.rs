@@ -143,7 +143,7 @@ pub mod transport {
 
 // The expansion of `boxed!`.
 #[doc(hidden)]
-pub use erased::erase::erase as __erase;
+pub use erased::erase as __erase;
 
 /// The program in `README.md`.
 #[cfg(doctest)]

@@ -98,7 +98,7 @@ impl fmt::Debug for Key {
 }
 
 /// A shared object in the cache.
-pub(crate) struct Shared<V>(Arc<Counted<V>>);
+pub(crate) struct SharedObject<V>(Arc<Counted<V>>);
 
 struct Counted<V> {
     object: Object<V, Key>,
@@ -109,7 +109,7 @@ struct Counted<V> {
     hashes: Option<Box<Hashes>>,
 }
 
-impl<V> Shared<V> {
+impl<V> SharedObject<V> {
     pub(crate) fn new(object: Object<V, Key>, bytes: usize, hashes: Option<Hashes>) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Self(Arc::new(Counted {
@@ -151,19 +151,19 @@ impl<V> Shared<V> {
     }
 }
 
-impl<V> Clone for Shared<V> {
+impl<V> Clone for SharedObject<V> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<V> fmt::Debug for Shared<V> {
+impl<V> fmt::Debug for SharedObject<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "@{}", self.object().resource_version())
     }
 }
 
-impl<V> Cached for Shared<V> {
+impl<V> Cached for SharedObject<V> {
     fn same_version(&self, other: &Self) -> bool {
         self.object().same_version(other.object())
     }
@@ -194,11 +194,11 @@ impl<V> Cached for Shared<V> {
 /// ```
 pub struct Entry<F: Form> {
     key: Key,
-    object: Shared<F::Stored>,
+    object: SharedObject<F::Stored>,
 }
 
 impl<F: Form> Entry<F> {
-    pub(crate) const fn new(key: Key, object: Shared<F::Stored>) -> Self {
+    pub(crate) const fn new(key: Key, object: SharedObject<F::Stored>) -> Self {
         Self { key, object }
     }
 
@@ -207,7 +207,7 @@ impl<F: Form> Entry<F> {
         self.object.0.hashes.as_deref()
     }
 
-    pub(crate) fn into_object(self) -> Shared<F::Stored> {
+    pub(crate) fn into_object(self) -> SharedObject<F::Stored> {
         self.object
     }
 

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use informer_core::{Cache, ResourceVersion, cache::SourceId};
 use tokio::time::Instant;
 
-use crate::cache::entry::{Shared, Store};
+use crate::cache::entry::{SharedObject, Store};
 use crate::cache::shared::{Inner, Reached};
 use crate::health::error::Ended;
-use crate::health::{HandlerHealth, Health, State, Trouble};
+use crate::health::{HandlerHealth, Health, SourceHealth, State, Trouble};
 
 /// The most stale keys that are named.
 const STALE_KEYS: usize = 100;
@@ -54,16 +54,10 @@ impl<V> Inner<V> {
             calls: listener.calls(),
             panics: listener.panics(),
         });
-        // The source in the worst state, and of several the one that has been in it for longest.
-        let worst = sources
-            .iter()
-            .map(|source| (source.state, source.state_age))
-            .max()
-            .unwrap_or((State::NotStarted, Duration::ZERO));
         let (state, state_age) = match (stopping, ended) {
             (_, Some(since)) => (State::Ended, now.saturating_duration_since(since)),
             (Some(since), None) => (State::Stopping, now.saturating_duration_since(since)),
-            (None, None) => worst,
+            (None, None) => worst(&sources),
         };
         let counts = inner.counts();
         Health {
@@ -86,11 +80,7 @@ impl<V> Inner<V> {
             failures: counts.failures,
             watch_age: sources.iter().filter_map(|source| source.watch_age).min(),
             audits: counts.audits,
-            audit_age: sources
-                .iter()
-                .map(|source| source.audit_age)
-                .try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
-                .filter(|_| !sources.is_empty()),
+            audit_age: oldest_audit(&sources),
             drifted: sources.iter().map(|source| source.drifted).sum(),
             last_error: self.last_error(now),
             stale,
@@ -181,8 +171,26 @@ impl<V> Inner<V> {
     }
 }
 
+/// Returns the worst state of the sources, and for how long a source has been in it.
+fn worst(sources: &[SourceHealth]) -> (State, Duration) {
+    sources
+        .iter()
+        .map(|source| (source.state, source.state_age))
+        .max()
+        .unwrap_or((State::NotStarted, Duration::ZERO))
+}
+
+/// Returns the age of the oldest of the sources' last audits; `None` if one has had none.
+fn oldest_audit(sources: &[SourceHealth]) -> Option<Duration> {
+    sources
+        .iter()
+        .map(|source| source.audit_age)
+        .try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
+        .filter(|_| !sources.is_empty())
+}
+
 /// Returns the version of each source.
-fn versions<V>(cache: &Cache<Shared<V>, Store>) -> Reached {
+fn versions<V>(cache: &Cache<SharedObject<V>, Store>) -> Reached {
     let sources = cache.sources();
     sources
         .filter_map(|id| Some((id, cache.version(id)?.clone())))

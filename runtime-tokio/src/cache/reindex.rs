@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use informer_core::{Report, cache::IndexError};
 
-use super::entry::{Key, Shared as Object};
+use super::entry::{Key, SharedObject};
 use super::index::{Index, IndexFn};
 use super::shared::Inner;
 
@@ -51,7 +51,7 @@ impl<V> Building<V> {
     /// Indexes the next objects. Returns whether there were any. The index function runs outside of the lock.
     fn index_piece(&self) -> bool {
         let Self { inner, index } = self;
-        let mut piece: Vec<(Key, Object<V>)> = Vec::new();
+        let mut piece: Vec<(Key, SharedObject<V>)> = Vec::new();
         let found = inner
             .cache_mut()
             .next_unindexed(index.number, PIECE, |key, object| {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use informer_core::object::Cached;
 
-use crate::cache::entry::Shared as Object;
+use crate::cache::entry::SharedObject;
 
 /// The most bytes of JSON of the objects of one heap that wait. Further objects are dropped at once.
 const MOST_BYTES: usize = 1 << 20;
@@ -46,7 +46,7 @@ struct Waiting<V> {
 struct Heap<V> {
     /// A helper thread decodes into it, and drops what waits before it ends.
     has_helper: bool,
-    objects: Vec<Object<V>>,
+    objects: Vec<SharedObject<V>>,
     bytes: usize,
 }
 
@@ -57,7 +57,7 @@ impl<V> Heap<V> {
         bytes: 0,
     };
 
-    fn take(&mut self) -> Vec<Object<V>> {
+    fn take(&mut self) -> Vec<SharedObject<V>> {
         self.bytes = 0;
         core::mem::take(&mut self.objects)
     }
@@ -79,7 +79,7 @@ impl<V> Retired<V> {
     }
 
     /// Accepts only objects for helper threads, since the driver waits. Returns the others, to be dropped.
-    pub(crate) fn close(&self) -> Vec<Object<V>> {
+    pub(crate) fn close(&self) -> Vec<SharedObject<V>> {
         let mut waiting = self.lock();
         waiting.is_open = false;
         let others = waiting.heaps.iter_mut().filter(|heap| !heap.has_helper);
@@ -87,7 +87,7 @@ impl<V> Retired<V> {
     }
 
     /// Accepts no more objects, and returns those that wait.
-    pub(crate) fn end(&self) -> Vec<Object<V>> {
+    pub(crate) fn end(&self) -> Vec<SharedObject<V>> {
         let mut waiting = self.lock();
         waiting.is_open = false;
         let heaps = waiting.heaps.iter_mut();
@@ -97,13 +97,13 @@ impl<V> Retired<V> {
     }
 
     /// Returns the objects of this thread's heap, to be dropped.
-    pub(crate) fn take(&self) -> Vec<Object<V>> {
+    pub(crate) fn take(&self) -> Vec<SharedObject<V>> {
         self.of_thread(Heap::take)
     }
 
     /// Like `take`, and accepts objects of this thread's heap while a helper thread `has_work`, also if the driver has
     /// none.
-    pub(crate) fn help(&self, has_work: bool) -> Vec<Object<V>> {
+    pub(crate) fn help(&self, has_work: bool) -> Vec<SharedObject<V>> {
         self.of_thread(|heap| {
             heap.has_helper = has_work;
             heap.take()
@@ -111,7 +111,7 @@ impl<V> Retired<V> {
     }
 
     /// Moves objects of other heaps here that nobody else has, while they are accepted. The others remain to be dropped.
-    pub(crate) fn put(&self, objects: &mut Vec<Object<V>>) {
+    pub(crate) fn put(&self, objects: &mut Vec<SharedObject<V>>) {
         let own = HeapId::of_thread();
         let mut waiting = self.lock();
         let is_open = waiting.is_open;
@@ -150,24 +150,24 @@ impl<V> Retired<V> {
 mod tests {
     use std::thread;
 
-    use informer_core::{Object as Stored, ResourceVersion, Uid};
+    use informer_core::{Object, ResourceVersion, Uid};
 
     use super::*;
 
-    fn objects(count: usize) -> Vec<Object<()>> {
+    fn objects(count: usize) -> Vec<SharedObject<()>> {
         objects_of(1, count)
     }
 
-    fn objects_of(bytes: usize, count: usize) -> Vec<Object<()>> {
-        let object = || Stored::new(Uid::default(), ResourceVersion::default(), ());
-        let object = || Object::new(object(), bytes, None);
+    fn objects_of(bytes: usize, count: usize) -> Vec<SharedObject<()>> {
+        let object = || Object::new(Uid::default(), ResourceVersion::default(), ());
+        let object = || SharedObject::new(object(), bytes, None);
         (0..count).map(|_| object()).collect()
     }
 
     /// The number of objects that `work` leaves, on another thread.
     fn left_by_another(
         retired: &Retired<()>,
-        mut objects: Vec<Object<()>>,
+        mut objects: Vec<SharedObject<()>>,
         work: impl Fn() + Sync,
     ) -> usize {
         let put = || {

@@ -8,14 +8,15 @@ use futures_util::stream::{BoxStream, Stream};
 use informer_core::{Form, queue::RateLimit};
 use tokio::sync::watch;
 
-use super::handle::{ControllerHandle, Counts, Stop};
+use super::handle::{AllKeys, ControllerHandle, Counts, HealthOf, Stop};
 use super::only::Only;
 use super::owned::OwnerKind;
 use super::predicate::Predicate;
 use super::provided::{IntoInformer, IntoOwned, Provided};
 use super::results::{Reconciled, Results};
 use super::seat::{Part, Seat};
-use super::sources::{Intake, Registered, Watched};
+use super::sources::{Intake, Watched};
+use super::start::Registered;
 use super::task::Failure;
 use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
@@ -24,7 +25,6 @@ use crate::controller::queue::WorkQueue;
 use crate::driver::Job;
 use crate::election::{Election, Leadership, LeaseClient, MembersClient, Replica, ReplicaWork};
 use crate::handler::HandlerOptions;
-use crate::health::Health;
 use crate::informer::Lister;
 
 /// Calls a reconcile function with the keys of changed objects.
@@ -90,10 +90,6 @@ pub struct Controller<F: Form> {
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
 /// Stops an informer, and the future that runs it.
 pub(super) type Driven = (Box<dyn Fn() + Send>, Job);
-/// Passes on the keys that follow from all objects of an informer.
-pub(super) type AllKeys = Arc<dyn Fn(&mut dyn FnMut(Key)) + Send + Sync>;
-/// Returns the health of an informer.
-pub(super) type HealthOf = Arc<dyn Fn() -> Health + Send + Sync>;
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {

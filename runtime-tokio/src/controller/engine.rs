@@ -18,12 +18,11 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use super::builder::OnFailure;
-use super::handle::{Counts, ORDER, Stop, Stopped};
+use super::handle::{Counts, LOW, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
 use super::queue::{Work, WorkQueue};
 use super::results::Results;
-use super::sources::LOW;
 use super::start::Held;
 use super::task::{Failure, Next, Retry, Task, Write, Writes};
 use super::writes::{Began, WriteLog};
@@ -212,80 +211,87 @@ where
         let Some(run) = self.of.remove(&id) else {
             return;
         };
-        let Run {
-            work,
-            writes,
-            began,
-            since,
-            is_reported,
-            is_over,
-            ..
-        } = run;
-        *self.counts.reconcile() += since.elapsed();
+        *self.counts.reconcile() += run.since.elapsed();
         let has_succeeded = matches!(&ended, Ok((_, Ok(_))));
-        let key = work.key();
-        if is_reported {
+        let key = run.work.key();
+        if run.is_reported {
             self.counts.long().retain(|long| long != key);
         }
         match ended.map(|(_, result)| result) {
-            Ok(Ok(next)) => {
-                self.counts.succeeded.fetch_add(1, ORDER);
-                self.failures.ended();
-                self.queue.forget(key);
-                self.results.send(key, || Ok(next));
-                if let Some(after) = next.after {
-                    self.comes_again();
-                    let priority = next.priority.unwrap_or_else(|| work.priority());
-                    self.queue
-                        .add_after_with_priority(key.clone(), after, priority);
-                }
-            }
-            Ok(Err((error, retry))) => {
-                self.counts.failed.fetch_add(1, ORDER);
-                self.failed(key, &Failure::Failed(&*error));
-                self.results.send(key, || Err(error));
-                if retry != Retry::Never {
-                    self.comes_again();
-                }
-                match retry {
-                    Retry::Limited => self.queue.add_rate_limited(key.clone()),
-                    Retry::After(delay) => {
-                        let priority = work.priority();
-                        self.queue
-                            .add_after_with_priority(key.clone(), delay, priority);
-                    }
-                    Retry::Never => self.queue.forget(key),
-                }
-            }
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => {
-                    let message = crate::cache::panics::message(&*panic);
-                    self.panicked(key, message);
-                    let failure = Failure::Panicked(message);
-                    self.results.send(key, || Err(failure.to_error()));
-                }
-                Err(_) if is_over => {
-                    self.counts.failed.fetch_add(1, ORDER);
-                    let failure = Failure::OutOfTime(self.run_within.unwrap_or_default());
-                    self.failed(key, &failure);
-                    self.results.send(key, || Err(failure.to_error()));
-                    self.comes_again();
-                    self.queue.add_rate_limited(key.clone());
-                }
-                Err(_) => {
-                    self.counts.cut.fetch_add(1, ORDER);
-                    self.failed(key, &Failure::Cut);
-                    self.results.send(key, || Err(Failure::Cut.to_error()));
-                    // If the key comes back, its rate limit starts from zero.
-                    self.queue.forget(key);
-                }
-            },
+            Ok(Ok(next)) => self.succeeded(&run.work, next),
+            Ok(Err((error, retry))) => self.returned_error(&run.work, error, retry),
+            Err(error) => self.did_not_return(key, run.is_over, error),
         }
+        let writes = &run.writes;
         let mut writes =
             core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
-        writes.extend(began.iter().flat_map(Began::writes));
+        writes.extend(run.began.iter().flat_map(Began::writes));
         if !writes.is_empty() {
-            self.settle(work, writes, has_succeeded);
+            self.settle(run.work, writes, has_succeeded);
+        }
+    }
+
+    fn succeeded(&mut self, work: &Work<Key>, next: Next) {
+        let key = work.key();
+        self.counts.succeeded.fetch_add(1, ORDER);
+        self.failures.ended();
+        self.queue.forget(key);
+        self.results.send(key, || Ok(next));
+        if let Some(after) = next.after {
+            self.comes_again();
+            let priority = next.priority.unwrap_or_else(|| work.priority());
+            self.queue
+                .add_after_with_priority(key.clone(), after, priority);
+        }
+    }
+
+    fn returned_error(
+        &mut self,
+        work: &Work<Key>,
+        error: Arc<dyn Error + Send + Sync>,
+        retry: Retry,
+    ) {
+        let key = work.key();
+        self.counts.failed.fetch_add(1, ORDER);
+        self.failed(key, &Failure::Failed(&*error));
+        self.results.send(key, || Err(error));
+        if retry != Retry::Never {
+            self.comes_again();
+        }
+        match retry {
+            Retry::Limited => self.queue.add_rate_limited(key.clone()),
+            Retry::After(delay) => {
+                self.queue
+                    .add_after_with_priority(key.clone(), delay, work.priority());
+            }
+            Retry::Never => self.queue.forget(key),
+        }
+    }
+
+    /// Handles a run that panicked or was cut. `is_over` says that its time was over.
+    fn did_not_return(&mut self, key: &Key, is_over: bool, error: JoinError) {
+        match error.try_into_panic() {
+            Ok(panic) => {
+                let message = crate::cache::panics::message(&*panic);
+                self.panicked(key, message);
+                let failure = Failure::Panicked(message);
+                self.results.send(key, || Err(failure.to_error()));
+            }
+            Err(_) if is_over => {
+                self.counts.failed.fetch_add(1, ORDER);
+                let failure = Failure::OutOfTime(self.run_within.unwrap_or_default());
+                self.failed(key, &failure);
+                self.results.send(key, || Err(failure.to_error()));
+                self.comes_again();
+                self.queue.add_rate_limited(key.clone());
+            }
+            Err(_) => {
+                self.counts.cut.fetch_add(1, ORDER);
+                self.failed(key, &Failure::Cut);
+                self.results.send(key, || Err(Failure::Cut.to_error()));
+                // If the key comes back, its rate limit starts from zero.
+                self.queue.forget(key);
+            }
         }
     }
 

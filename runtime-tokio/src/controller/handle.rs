@@ -7,13 +7,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use informer_core::queue::{QueueMetrics, Spread};
 use tokio::sync::watch;
 
-use super::builder::{AllKeys, HealthOf};
 use super::only::Only;
 use super::seat::Seat;
-use super::sources::LOW;
 use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
 use crate::health::Health;
+
+/// The priority of keys that no change added: the initial list and resyncs. It is that of controller-runtime.
+pub(super) const LOW: i32 = -100;
+
+/// Passes on the keys that follow from all objects of an informer.
+pub(super) type AllKeys = Arc<dyn Fn(&mut dyn FnMut(Key)) + Send + Sync>;
+/// Returns the health of an informer.
+pub(super) type HealthOf = Arc<dyn Fn() -> Health + Send + Sync>;
 
 /// Stops a controller, adds keys to it and returns its metrics. It is cheap to clone.
 #[derive(Clone)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use informer_core::{Form, report::OneLine};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::builder::{Controller, Driven};
@@ -18,8 +19,8 @@ use super::metrics::Figures;
 use super::seat::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
-use super::sources::{Intake, Registered};
-use super::start::{Held, all_usable};
+use super::sources::Intake;
+use super::start::{Held, Registered, all_usable};
 use super::task::{Next, Retry, Task};
 use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
@@ -102,7 +103,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
         let registered = self.register(&figures);
-        let mut drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
+        let drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
         // Dropping it ends them.
         let mut helpers = JoinSet::new();
         self.follow_streams(&mut helpers);
@@ -126,14 +127,11 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             let _ = &last;
             let (running, retry) = (reconcile(task), Arc::clone(&retry));
             async move {
-                match running.await {
-                    Ok(next) => Ok(next.into()),
-                    Err(error) => {
-                        let retry = retry(&error);
-                        let error: Box<dyn Error + Send + Sync> = error.into();
-                        Err((error.into(), retry))
-                    }
-                }
+                running.await.map(Into::into).map_err(|error| {
+                    let retry = retry(&error);
+                    let error: Box<dyn Error + Send + Sync> = error.into();
+                    (error.into(), retry)
+                })
             }
         });
         let mut engine = Engine {
@@ -162,22 +160,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         // No further events are received.
         drop(registered);
         let stopped = engine.shut_down(self.drain, &mut stop).await;
-        let cut = stop.clone();
-        tokio::join!(
-            async {
-                let mut cut = cut;
-                tokio::select! {
-                    biased;
-                    () = ResignOnDrop::resign(seat.as_ref()) => {}
-                    _ = cut.wait_for(|stop| *stop == Stop::Cut) => {}
-                }
-            },
-            async {
-                if *stop.borrow() != Stop::Cut {
-                    drivers.stop().await;
-                }
-            }
-        );
+        end(seat.as_ref(), drivers, stop).await;
         if stopped != Stopped::default() {
             tracing::info!(
                 controller = engine.name,
@@ -265,6 +248,25 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         }
         registered
     }
+}
+
+/// Releases the Lease and stops the drivers, until a cut is requested.
+async fn end(seat: Option<&Arc<ResignOnDrop>>, mut drivers: Drivers, stop: watch::Receiver<Stop>) {
+    let mut cut = stop.clone();
+    tokio::join!(
+        async {
+            tokio::select! {
+                biased;
+                () = ResignOnDrop::resign(seat) => {}
+                _ = cut.wait_for(|stop| *stop == Stop::Cut) => {}
+            }
+        },
+        async {
+            if *stop.borrow() != Stop::Cut {
+                drivers.stop().await;
+            }
+        }
+    );
 }
 
 /// Removes the registrations when it is dropped, at the end or with the controller's future.

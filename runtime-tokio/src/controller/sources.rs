@@ -6,19 +6,16 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use informer_core::Form;
 
-use super::handle::Counts;
+use super::handle::{Counts, LOW};
 use super::metrics::Figures;
 use super::only::Only;
 use super::predicate::Predicate;
-use super::start::{Places, Readiness};
+use super::start::{Places, Readiness, Registered};
 use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
 use crate::handler::{HandlerHandle, Handlers};
 use crate::health::error::{Ended, Missing};
 use crate::informer::{HasSynced, Informer};
-
-/// The priority of keys that no change added: the initial list and resyncs. It is that of controller-runtime.
-pub(super) const LOW: i32 = -100;
 
 /// Adds the keys of a state that a slow handler misses.
 type MissedStates<F> = Box<dyn Fn(&Entry<F>) + Send + Sync>;
@@ -72,18 +69,6 @@ impl Intake {
             .on_delete(move |entry, _| delete(entry, true));
         (handlers, Box::new(move |entry| lost(entry, true)))
     }
-}
-
-/// A registration with an informer of any type.
-pub(super) trait Registered: Send + Sync {
-    fn places(&self) -> Arc<dyn Places>;
-    fn readiness(&self) -> Readiness;
-    /// Waits for a change of the readiness from the time of this call on.
-    fn changed(&self) -> BoxFuture<'static, ()>;
-    /// Returns why it is not ready.
-    fn missing(&self) -> Missing;
-    fn ended(&self) -> BoxFuture<'_, Ended>;
-    fn remove(&self);
 }
 
 pub(super) struct Watched<F: Form> {

@@ -8,10 +8,9 @@ use futures_util::future::{BoxFuture, select_all};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::sources::Registered;
 use crate::cache::entry::Key;
 use crate::cache::shared::{Inner, Status};
-use crate::health::error::{Missing, NotSynced};
+use crate::health::error::{Ended, Missing, NotSynced};
 
 /// How often progress is checked within the time that an informer may be without it.
 const CHECKS: u32 = 16;
@@ -39,6 +38,18 @@ pub(crate) trait Places: Send + Sync {
     fn is_complete_for(&self, key: &Key) -> bool;
     fn readiness(&self) -> Readiness;
     fn status(&self) -> watch::Receiver<Status>;
+}
+
+/// A registration with an informer of any type.
+pub(super) trait Registered: Send + Sync {
+    fn places(&self) -> Arc<dyn Places>;
+    fn readiness(&self) -> Readiness;
+    /// Waits for a change of the readiness from the time of this call on.
+    fn changed(&self) -> BoxFuture<'static, ()>;
+    /// Returns why it is not ready.
+    fn missing(&self) -> Missing;
+    fn ended(&self) -> BoxFuture<'_, Ended>;
+    fn remove(&self);
 }
 
 impl<V: Send + Sync> Places for Inner<V> {

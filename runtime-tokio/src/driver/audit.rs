@@ -14,7 +14,7 @@ use informer_core::{
 };
 use tokio::sync::mpsc;
 
-use crate::cache::entry::{Key, Shared as Object, Store};
+use crate::cache::entry::{Key, SharedObject, Store};
 use crate::cache::shared::{Inner, METRICS};
 use crate::timer::TokioTimer;
 
@@ -99,7 +99,7 @@ impl<V> Audited<V> {
 
     fn compare(&self, audit: &mut Audit<Key>, reached: &ResourceVersion<Key>) {
         // The comparison runs outside of the lock.
-        let entries: Vec<(Key, Object<V>, bool)> = {
+        let entries: Vec<(Key, SharedObject<V>, bool)> = {
             let cache = self.inner.cache();
             let entries = cache.entries_of(self.source);
             entries
@@ -144,7 +144,7 @@ impl<V> Audited<V> {
     }
 }
 
-fn entry<'a, V>(key: &'a Key, object: &'a Object<V>, is_stale: bool) -> AuditEntry<'a, Key> {
+fn entry<'a, V>(key: &'a Key, object: &'a SharedObject<V>, is_stale: bool) -> AuditEntry<'a, Key> {
     AuditEntry {
         key: key.as_str(),
         uid: object.uid(),

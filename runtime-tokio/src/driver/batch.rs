@@ -9,12 +9,13 @@ use informer_core::{
     report::{Phase, Problem},
 };
 
-use crate::cache::entry::{Shared as Object, Store};
+use crate::cache::entry::{SharedObject, Store};
 use crate::cache::hashes::Hashes;
 use crate::cache::index::Indexes;
 use crate::cache::panics::catch;
 use crate::driver::allocator::Headroom;
 use crate::driver::guard::Guarded;
+use crate::driver::journal::Range;
 
 /// Frames in the order in which they arrived.
 pub(crate) struct Batch<V> {
@@ -38,17 +39,17 @@ pub(crate) struct Batch<V> {
 }
 
 /// A step on its way into the cache. The texts and bytes of its object are in the batch.
-pub(crate) type BatchStep<'a, V> = Step<'a, Object<V>, Store>;
+pub(crate) type BatchStep<'a, V> = Step<'a, SharedObject<V>, Store>;
 
 /// An item of a batch.
 pub(crate) enum Item<V> {
-    Object(Gathered<V>),
+    Object(ReceivedObject<V>),
     /// A step without an object.
     Step(BatchStep<'static, V>),
 }
 
 /// An object in a batch.
-pub(crate) struct Gathered<V> {
+pub(crate) struct ReceivedObject<V> {
     pub(crate) change: Change,
     /// The end of its key, and the start of the next one.
     pub(crate) key_end: usize,
@@ -63,12 +64,12 @@ pub(crate) struct Gathered<V> {
 enum Content<V> {
     /// JSON that ends at this position.
     Json(usize),
-    Decoded(Object<V>),
+    Decoded(SharedObject<V>),
     /// It cannot be used, which has been reported.
     Refused,
 }
 
-impl<V> Gathered<V> {
+impl<V> ReceivedObject<V> {
     /// Computes the values of the indexes that are missing.
     fn compute_values(
         &mut self,
@@ -82,8 +83,7 @@ impl<V> Gathered<V> {
         }
     }
 
-    /// Converts the object to a step.
-    pub(crate) fn step(self, key: &str) -> BatchStep<'_, V> {
+    fn into_step(self, key: &str) -> BatchStep<'_, V> {
         Step::Object {
             change: self.change,
             key,
@@ -92,6 +92,27 @@ impl<V> Gathered<V> {
                 Content::Json(_) | Content::Refused => None,
             },
             values: Some(self.values),
+        }
+    }
+}
+
+impl<V> Item<V> {
+    /// Returns its step and its key, and the ranges of its key and of its data for the journal if it is an object.
+    /// `start` is the start of its key among all keys, and becomes that of the next one.
+    pub(crate) fn into_step<'a>(
+        self,
+        keys: &'a str,
+        start: &mut usize,
+    ) -> (BatchStep<'a, V>, &'a str, Option<(Range, Range)>) {
+        match self {
+            Self::Step(step) => (step, "", None),
+            Self::Object(object) => {
+                let range = (*start, object.key_end);
+                *start = object.key_end;
+                let key = &keys[range.0..range.1];
+                let in_journal = Some((range, object.persisted));
+                (object.into_step(key), key, in_journal)
+            }
         }
     }
 }
@@ -111,14 +132,17 @@ impl<V> Batch<V> {
         }
     }
 
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.versions.is_empty()
+    }
+
     /// Frees the memory of the batch, if it is empty and has much.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn free_unused(&mut self) {
         const KEPT_BYTES: usize = 4 << 10;
         let items = self.items.capacity() * size_of::<Item<V>>();
         let places = self.places.capacity() * size_of::<Places>();
         let bytes = self.keys.capacity() + self.json.capacity() + self.persisted.capacity();
-        let is_empty = self.items.is_empty() && self.versions.is_empty();
-        if is_empty && items + places + bytes > KEPT_BYTES {
+        if self.is_empty() && items + places + bytes > KEPT_BYTES {
             *self = const { Self::new() };
         }
     }
@@ -162,12 +186,12 @@ impl<V> Batch<V> {
         self.push(
             frame.change,
             object
-                .map(|object| Object::new(object, bytes, hashes))
+                .map(|object| SharedObject::new(object, bytes, hashes))
                 .into(),
             persisted,
         );
-        if let Some(Item::Object(gathered)) = self.items.last_mut() {
-            gathered.compute_values(key, indexes, report);
+        if let Some(Item::Object(received)) = self.items.last_mut() {
+            received.compute_values(key, indexes, report);
         }
     }
 
@@ -186,7 +210,7 @@ impl<V> Batch<V> {
                 let raw = RawObject::parse(json);
                 let object = object_of(Guarded(decode).restore(&raw), &raw, key, report);
                 object
-                    .map(|object| Object::new(object, json.len(), None))
+                    .map(|object| SharedObject::new(object, json.len(), None))
                     .into()
             }
             None => {
@@ -218,7 +242,7 @@ impl<V> Batch<V> {
     }
 
     fn push(&mut self, change: Change, state: Content<V>, persisted: (usize, usize)) {
-        self.items.push(Item::Object(Gathered {
+        self.items.push(Item::Object(ReceivedObject {
             change,
             key_end: self.keys.len(),
             state,
@@ -243,8 +267,8 @@ impl<V> Batch<V> {
         let mut start = 0;
         let mut headroom = Headroom::default();
         let mut places = self.places.drain(..);
-        for (key, gathered) in objects(&self.keys, &mut self.items) {
-            if let Content::Json(end) = gathered.state {
+        for (key, received) in objects(&self.keys, &mut self.items) {
+            if let Content::Json(end) = received.state {
                 headroom.before(end - start);
                 let json = &json[start..end];
                 let raw = match places.next() {
@@ -257,18 +281,18 @@ impl<V> Batch<V> {
                     Guarded(decode).decode(&raw)
                 };
                 let mut object = object_of(decoded, &raw, key, report);
-                if self.persists && object.is_some() && gathered.change != Change::Deleted {
+                if self.persists && object.is_some() && received.change != Change::Deleted {
                     match persist(decode, &raw, key, &mut self.persisted, report) {
-                        Some(place) => gathered.persisted = place,
+                        Some(place) => received.persisted = place,
                         None => object = None,
                     }
                 }
                 // The bytes in a journal may lack pruned parts.
                 let hashes = (self.hashes && !self.restores).then(|| Hashes::of(&raw));
-                gathered.state = object
-                    .map(|object| Object::new(object, end - start, hashes))
+                received.state = object
+                    .map(|object| SharedObject::new(object, end - start, hashes))
                     .into();
-                gathered.compute_values(key, indexes, report);
+                received.compute_values(key, indexes, report);
                 start = end;
             }
         }
@@ -283,14 +307,14 @@ impl<V> Batch<V> {
         indexes: &Indexes<V>,
         report: &mut dyn FnMut(Report<'_>),
     ) {
-        for (key, gathered) in objects(&self.keys, &mut self.items) {
-            gathered.compute_values(key, indexes, report);
+        for (key, received) in objects(&self.keys, &mut self.items) {
+            received.compute_values(key, indexes, report);
         }
     }
 }
 
-impl<V> From<Option<Object<V>>> for Content<V> {
-    fn from(object: Option<Object<V>>) -> Self {
+impl<V> From<Option<SharedObject<V>>> for Content<V> {
+    fn from(object: Option<SharedObject<V>>) -> Self {
         object.map_or(Self::Refused, Self::Decoded)
     }
 }
@@ -325,13 +349,13 @@ fn persist<D: Decode>(
 fn objects<'a, V>(
     keys: &'a str,
     items: &'a mut [Item<V>],
-) -> impl Iterator<Item = (&'a str, &'a mut Gathered<V>)> {
+) -> impl Iterator<Item = (&'a str, &'a mut ReceivedObject<V>)> {
     let mut start = 0;
     items.iter_mut().filter_map(move |item| match item {
-        Item::Object(gathered) => {
-            let key = &keys[start..gathered.key_end];
-            start = gathered.key_end;
-            Some((key, gathered))
+        Item::Object(received) => {
+            let key = &keys[start..received.key_end];
+            start = received.key_end;
+            Some((key, received))
         }
         Item::Step(_) => None,
     })

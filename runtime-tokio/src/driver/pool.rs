@@ -228,9 +228,9 @@ where
     }
 
     /// Frees the memory of spare batches, which an idle watch does not need.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn free_unused(&mut self) {
         self.spare.truncate(1);
-        self.spare.iter_mut().for_each(Batch::settle);
+        self.spare.iter_mut().for_each(Batch::free_unused);
     }
 
     /// Takes back a batch that has been applied.

@@ -1,35 +1,31 @@
 //! The sink between the reflector and the cache. It decodes outside of the lock, and applies batches under it.
 
+mod apply;
+mod restore;
+
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
-use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::cache::SourceId;
-use informer_core::journal::{
-    FileError, FileJournal, Identity, LogError, Loss, LostRecords, Record, RecordLog, Recorder,
-    Recording,
-};
 use informer_core::{
     Decode, Frame, Instant, Report, ResourceVersion, Sink, Step,
+    cache::SourceId,
     drive::{Activity, Command},
+    journal::Recorder,
     json::JsonStr,
     reflector::{Change, ObjectFrame},
     report::{Phase, Problem},
     wire::Format,
 };
-
 use tokio::sync::mpsc;
 
 use crate::cache::entry::{Key, in_cluster};
-use crate::cache::metrics::Levels;
-use crate::cache::shared::{Inner, METRICS, ON_VERSION};
+use crate::cache::shared::Inner;
 use crate::driver::allocator::give_back;
 use crate::driver::batch::{Batch, Item};
-use crate::driver::journal::{Outbox, moment, now};
+use crate::driver::journal::Outbox;
 use crate::driver::pool::{Decoder, Pool};
 use crate::driver::turn::Turn;
-use crate::health::source::SourceRecord;
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
@@ -40,13 +36,6 @@ const FEW: usize = 8;
 const RETIRED: usize = 32;
 /// The bytes of JSON of lists, in all informers, after which returning memory to the system is worth it.
 const LARGE: usize = 1 << 20;
-/// The longest time to hold the lock, rounded up to whole steps.
-const HOLD: Duration = Duration::from_micros(200);
-/// The number of steps between two checks of the clock.
-const STEPS: u32 = 64;
-/// The most steps under one lock, however little time they take.
-const MOST_STEPS: u32 = 16 * STEPS;
-
 /// Applies the frames of one source.
 pub(crate) struct CacheSink<D: Decode> {
     inner: Arc<Inner<D::Value>>,
@@ -123,91 +112,8 @@ where
         self.recorder = Some(Recorder::new(outbox));
     }
 
-    /// Fills the cache from a journal. It reads a file, so it must run on a blocking thread.
-    pub(crate) fn restore(
-        &mut self,
-        log: &mut FileJournal,
-        identity: &Identity,
-    ) -> Result<Option<Restored>, LogError<FileError>> {
-        self.pool.swap_threads();
-        let restored = self.read(log, identity);
-        self.pool.swap_threads();
-        restored
-    }
-
-    fn read(
-        &mut self,
-        log: &mut FileJournal,
-        identity: &Identity,
-    ) -> Result<Option<Restored>, LogError<FileError>> {
-        self.batch.items.push(Item::Step(Step::Begin));
-        self.unusable = 0;
-        let mut restored = None;
-        let (inner, source) = (Arc::clone(&self.inner), self.source);
-        let report_loss = |lost: LostRecords| {
-            let report = Report::about(Phase::Journal, Problem::JournalLost { lost });
-            inner.report_of(Some(source), &report);
-        };
-        let mut take = |record: Record<'_>| match record {
-            Record::Put { key, object } => {
-                self.listed = self.listed.saturating_add(object.len());
-                let Decoder {
-                    inner,
-                    decode,
-                    source,
-                } = self.pool.decoder();
-                let now = (!self.pool.has_threads()).then_some(&**decode);
-                self.batch.restore(key, object, now, &mut |report| {
-                    inner.report_of(Some(*source), &report);
-                });
-                self.proceed();
-            }
-            Record::Stale { key } => self.batch.keep(key),
-            Record::Version(reached) => restored = Some(Restored::of(&reached)),
-            Record::Delete { key } => self.batch.gone(key),
-            _ => {}
-        };
-        let loaded = log.load(identity, &mut take, &mut |lost| report_loss(lost));
-        let restored = restored.filter(|_| loaded.is_ok());
-        if let Some(restored) = &restored {
-            let since = moment(restored.at);
-            self.inner
-                .source(self.source, |source| source.stale_since = Some(since));
-        }
-        let end = restored.as_ref().map_or(Step::Forget, |restored| {
-            Step::Restored(restored.version.clone())
-        });
-        self.batch.items.push(Item::Step(end));
-        self.apply(None);
-        // This is a blocking thread, so it need not yield.
-        while self.walking {
-            self.walk(0);
-        }
-        // A journal that cannot be restored has been reported.
-        loaded?;
-        let Some(mut restored) = restored else {
-            return Ok(None);
-        };
-        self.settle();
-        // Set only now: batches that other threads have decoded are applied before, and are not restored data.
-        self.restored = true;
-        if self.unusable > 0 {
-            restored.complete = false;
-            report_loss(LostRecords::new(Loss::Unusable, self.unusable, 0));
-        }
-        let cache = self.inner.cache();
-        let sources = self.inner.each_source(|source, _| source);
-        let is_there = |source| cache.is_restored(source) || cache.is_source_synced(source);
-        let served = sources.into_iter().all(is_there);
-        drop(cache);
-        self.inner
-            .status
-            .send_modify(|status| status.served |= served);
-        Ok(Some(restored))
-    }
-
     /// Records a version for `on_version`.
-    fn note(&mut self, version: &dyn core::fmt::Display) {
+    fn gather_version(&mut self, version: &dyn core::fmt::Display) {
         if self.inner.on_version.is_some() {
             self.batch.versions.push(version.to_string());
         }
@@ -275,8 +181,8 @@ where
     }
 
     /// Frees the memory that only a list needs, after all of it was applied.
-    fn settle(&mut self) {
-        self.rest();
+    fn free_list_memory(&mut self) {
+        self.free_buffers();
         // Many small lists leave as much memory as a large one.
         static LISTED: AtomicUsize = AtomicUsize::new(0);
         let listed = core::mem::take(&mut self.listed);
@@ -285,14 +191,14 @@ where
         }
         LISTED.store(0, Ordering::Relaxed);
         #[cfg(feature = "zstd")]
-        crate::packed::settle();
+        crate::packed::free_codecs();
         give_back();
     }
 
     /// Frees buffers that an idle watch does not need.
-    fn rest(&mut self) {
-        self.batch.settle();
-        self.pool.settle();
+    fn free_buffers(&mut self) {
+        self.batch.free_unused();
+        self.pool.free_unused();
     }
 
     /// Passes on a batch that is large enough for another thread, and applies those that are done.
@@ -303,11 +209,11 @@ where
             if self.batch.pending() > 0 {
                 self.pass_on();
             } else {
-                self.apply(None);
+                self.apply_all(None);
             }
         }
         while let Some(batch) = self.pool.next_done() {
-            self.apply_one(batch, None);
+            self.apply(batch, None);
         }
     }
 
@@ -318,224 +224,35 @@ where
     }
 
     /// Applies everything that was gathered.
-    fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
+    fn apply_all(&mut self, version: Option<&ResourceVersion<Key>>) {
         if self.batch.pending() > 0 && self.pool.leaves_all() {
             self.pass_on();
         }
         while let Some(batch) = self.pool.next() {
-            self.apply_one(batch, None);
+            // The version is reached with the last batch.
+            let is_last = !self.pool.is_busy() && self.batch.is_empty();
+            self.apply(batch, version.filter(|_| is_last));
+            if is_last {
+                return;
+            }
         }
         let empty = self.pool.empty();
         let mut batch = core::mem::replace(&mut self.batch, empty);
         self.pool.decoder().run(&mut batch);
-        self.apply_one(batch, version);
+        self.apply(batch, version);
     }
 
     /// Applies everything, and that this version is reached.
-    fn apply_reached(&mut self, version: &ResourceVersion<Key>) {
+    fn apply_up_to(&mut self, version: &ResourceVersion<Key>) {
         let reached = self
             .inner
             .cache()
             .version(self.source)
             .is_some_and(|reached| reached == version);
         if !self.batch.items.is_empty() || self.pool.is_busy() || !reached {
-            self.apply(Some(version));
+            self.apply_all(Some(version));
         }
-        self.rest();
-    }
-
-    /// Applies a decoded batch, and begins the sweep or resync that follows from it.
-    fn apply_one(&mut self, mut batch: Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
-        let deltas = batch.items.len();
-        self.apply_batch(&mut batch, version);
-        self.versions.append(&mut batch.versions);
-        self.pool.put_back(batch);
-        self.walk(deltas);
-    }
-
-    /// Removes the source from the cache, with its objects.
-    pub(crate) async fn leave(&mut self) {
-        self.apply(None);
-        self.inner.cache_mut().remove_source(self.source);
-        self.walk(0);
-        while self.walking {
-            tokio::task::yield_now().await;
-            self.walk(0);
-        }
-        self.inner.source_left(self.source);
-    }
-
-    /// Continues a sweep or a resync for as long as the lock may be held. Then publishes the state of the cache after
-    /// `deltas` more.
-    fn walk(&mut self, deltas: usize) {
-        self.walking = !self.work();
-        self.inner.wake();
-        if !self.walking {
-            let versions = core::mem::take(&mut self.versions);
-            if let Some(hear) = &self.inner.on_version {
-                for version in &versions {
-                    self.inner.hook(ON_VERSION, || hear(version));
-                }
-            }
-        }
-        let mut cache = self.inner.cache_mut();
-        self.refill |= cache.take_wants_relist(self.source);
-        let synced = cache.is_synced();
-        let restored = cache.is_restored(self.source);
-        self.completed |= self.restored && !restored;
-        let completed = self.completed && cache.is_source_synced(self.source);
-        let reached = cache.version(self.source).cloned().unwrap_or_default();
-        let levels = Levels {
-            objects: cache.len(),
-            bytes: cache.bytes(),
-            stale: cache.stale_len(),
-            synced,
-            incomplete: cache.is_incomplete(),
-        };
-        drop(cache);
-        if self.restored && !restored {
-            self.restored = false;
-            self.inner.source(self.source, SourceRecord::confirmed);
-        }
-        let is_first =
-            |source: &mut SourceRecord| !core::mem::replace(&mut source.is_complete, true);
-        if completed && self.inner.source(self.source, is_first) == Some(true) {
-            self.inner.source_changed();
-        }
-        self.inner
-            .hook(METRICS, || self.inner.figures.applied(deltas, levels));
-        self.inner.reached.send_if_modified(|shown| {
-            let Some(shown) = shown.get_mut(&self.source) else {
-                return false;
-            };
-            let moved = *shown != reached;
-            *shown = reached;
-            moved
-        });
-        self.inner.status.send_if_modified(|status| {
-            status.served |= synced;
-            core::mem::replace(&mut status.synced, synced) != synced
-        });
-    }
-
-    /// Continues a walk in progress, and has the driver polled again if there is more to do.
-    fn poll_walk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.walking {
-            self.walk(0);
-        }
-        if self.walking {
-            // Waking the task at once would poll the driver again before other tasks.
-            return core::pin::pin!(tokio::task::yield_now()).poll(cx);
-        }
-        Poll::Ready(())
-    }
-
-    fn apply_batch(&mut self, batch: &mut Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
-        let inner = &self.inner;
-        let recorder = &mut self.recorder;
-        if let Some(recorder) = recorder {
-            recorder.set_time(now());
-        }
-        let mut cache = loop {
-            let indexes = inner.indexes();
-            batch.compute_values(&indexes, &mut |report| inner.report(&report));
-            let cache = inner.cache_mut();
-            // An index was added in the meantime. Compute its values, again outside of the lock.
-            if inner.indexes().len() == indexes.len() {
-                break cache;
-            }
-        };
-        let mut delivery = inner.delivery();
-        let mut start = 0;
-        let mut refused = Vec::new();
-        let Batch {
-            items,
-            keys,
-            persisted,
-            ..
-        } = batch;
-        for item in items.drain(..) {
-            let (mut key, mut place) = ("", None);
-            let step = match item {
-                Item::Step(step) => step,
-                Item::Object(gathered) => {
-                    let range = (start, gathered.key_end);
-                    start = gathered.key_end;
-                    key = &keys[range.0..range.1];
-                    place = Some((range, gathered.persisted));
-                    gathered.step(key)
-                }
-            };
-            if let Step::Object {
-                change: Change::Listed,
-                object: None,
-                ..
-            } = step
-            {
-                self.unusable += 1;
-            }
-            self.completed |= matches!(step, Step::Complete(_));
-            if let Some(recorder) = recorder {
-                recorder.journal().at(place);
-            }
-            match cache.apply(self.source, step, recorder) {
-                Ok(true) => {
-                    let (from, to) = place.map_or((0, 0), |(_, object)| object);
-                    let object = &persisted[from..to];
-                    recorder.append(Record::Put { key, object });
-                }
-                Ok(false) => {}
-                Err(why) => refused.push((key, why)),
-            }
-            // Deltas are applied one at a time as they come, so the lock is never held for long.
-            let mut budget = STEPS;
-            while let Some(notification) = cache.pop_within(&mut budget) {
-                delivery.listeners.append(notification);
-            }
-        }
-        if let Some(version) = version {
-            // The source exists, so this cannot fail.
-            let reached = Step::Reached(version.clone());
-            let _ = cache.apply(self.source, reached, recorder);
-        }
-        // Dropping an object can run user code, which may read this cache.
-        let discarded = (cache.take_discarded(), delivery.listeners.take_discarded());
-        drop(delivery);
-        drop(cache);
-        let ((mut replaced, unused), mut delivered) = discarded;
-        drop(unused);
-        for objects in [&mut replaced, &mut delivered] {
-            inner.retired.put(objects);
-            inner.discard(objects.drain(..));
-        }
-        for (key, why) in refused {
-            self.unusable += 1;
-            inner.report(&Report::about(Phase::Cache, why.problem(key)));
-        }
-        if let Some(recorder) = recorder {
-            let outbox = recorder.journal();
-            outbox.send(&mut batch.keys, &mut batch.persisted);
-        }
-    }
-
-    /// Works for as long as the lock may be held. Returns whether everything is done.
-    fn work(&self) -> bool {
-        let began = std::time::Instant::now();
-        self.inner.locked(|cache, delivery| {
-            for _ in 0..MOST_STEPS / STEPS {
-                let mut budget = STEPS;
-                while let Some(notification) = cache.pop_within(&mut budget) {
-                    delivery.listeners.append(notification);
-                }
-                if budget > 0 {
-                    return true;
-                }
-                if began.elapsed() >= HOLD {
-                    break;
-                }
-            }
-            false
-        })
+        self.free_buffers();
     }
 }
 
@@ -550,20 +267,20 @@ where
         match frame {
             Frame::Object(object) => {
                 if object.change != Change::Listed {
-                    self.note(&object.raw.resource_version());
+                    self.gather_version(&object.raw.resource_version());
                 }
                 self.object(&object);
             }
             Frame::Complete { version } => {
-                self.note(version);
+                self.gather_version(version);
                 self.inner.listed(self.source);
                 // The first state is delivered before later frames of the same batch change it. Otherwise the change
                 // would not be notified.
-                self.apply(None);
-                self.settle();
+                self.apply_all(None);
+                self.free_list_memory();
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
-            Frame::Bookmark { version } => self.note(version),
+            Frame::Bookmark { version } => self.gather_version(version),
             Frame::Begin | Frame::Internal | _ => {}
         }
         self.proceed();
@@ -571,7 +288,7 @@ where
 
     fn flush(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
         self.read = 0;
-        self.apply_reached(version);
+        self.apply_up_to(version);
         self.inner.discard(self.inner.retired.close());
     }
 
@@ -581,7 +298,7 @@ where
             self.proceed();
         } else {
             self.inner.retired.open();
-            self.apply_reached(version);
+            self.apply_up_to(version);
         }
     }
 
@@ -667,7 +384,7 @@ where
         });
         self.deadline = deadline;
         if due {
-            self.apply(None);
+            self.apply_all(None);
         }
     }
 }

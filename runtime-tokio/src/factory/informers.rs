@@ -173,7 +173,7 @@ impl Factory {
             join
         };
         self.inner.tell_members(
-            |place| Member::Join(place, transport.clone(), join),
+            |scope| Member::Join(scope, transport.clone(), join),
             cluster,
         );
     }

@@ -212,8 +212,8 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         };
         if let (Some(members), None) = (&members, &key.namespaces_where) {
             for (cluster, (transport, join)) in &inner.clusters().all {
-                for place in key.places(cluster) {
-                    let _ = members.send(Member::Join(place, transport.clone(), *join));
+                for scope in key.scopes(cluster) {
+                    let _ = members.send(Member::Join(scope, transport.clone(), *join));
                 }
             }
             // The driver has not begun, so it receives these first.
@@ -275,7 +275,7 @@ fn follow(
     namespaces: Informer<Meta>,
     members: Members,
 ) -> (Informer<Meta>, HandlerHandle<Meta>) {
-    let place = |namespace: &Entry<Meta>| {
+    let scope = |namespace: &Entry<Meta>| {
         let key = namespace.key();
         (key.cluster().to_owned(), key.name().to_owned())
     };
@@ -283,16 +283,16 @@ fn follow(
         (Arc::downgrade(factory), [members.clone(), members.clone()]);
     let handlers = Handlers::new()
         .on_add(move |namespace, _| {
-            let place = place(namespace);
+            let scope = scope(namespace);
             let factory = factory.upgrade();
             // Without a transport, the cluster has left, and its namespaces follow.
             if let Some((transport, join)) =
-                factory.and_then(|factory| factory.clusters().all.get(&place.0).cloned())
+                factory.and_then(|factory| factory.clusters().all.get(&scope.0).cloned())
             {
-                let _ = members.send(Member::Join(place, transport, join));
+                let _ = members.send(Member::Join(scope, transport, join));
             }
         })
-        .on_delete(move |namespace, _| drop(leaving.send(Member::Leave(place(namespace)))))
+        .on_delete(move |namespace, _| drop(leaving.send(Member::Leave(scope(namespace)))))
         .on_synced(move || drop(synced.send(Member::Initial)));
     let handle = namespaces.add_handler(handlers);
     (namespaces, handle)

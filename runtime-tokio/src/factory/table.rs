@@ -8,7 +8,7 @@ use informer_core::{Form, OwnedResource, Report};
 use tokio::sync::{mpsc, watch};
 
 use crate::cache::users::Users;
-use crate::driver::{Member, Place};
+use crate::driver::{Member, Scope};
 use crate::erased::BoxTransport;
 use crate::health::Health;
 use crate::informer::{HasSynced, Informer, Settings};
@@ -74,14 +74,14 @@ pub(super) struct SlotKey {
 
 impl SlotKey {
     /// Returns the sources that the informer has of a cluster, if its namespaces are fixed.
-    pub(super) fn places(&self, cluster: &str) -> Vec<Place> {
-        let place = |namespace: &str| (cluster.to_owned(), namespace.to_owned());
+    pub(super) fn scopes(&self, cluster: &str) -> Vec<Scope> {
+        let scope = |namespace: &str| (cluster.to_owned(), namespace.to_owned());
         if self.namespaces.is_empty() {
-            return vec![place("")];
+            return vec![scope("")];
         }
         self.namespaces
             .iter()
-            .map(|namespace| place(namespace))
+            .map(|namespace| scope(namespace))
             .collect()
     }
 }
@@ -141,16 +141,16 @@ impl Inner {
     /// Lets a cluster join or leave all informers whose namespaces are fixed. The others follow their namespaces.
     pub(super) fn tell_members(
         &self,
-        member: impl Fn(Place) -> Member<BoxTransport>,
+        member: impl Fn(Scope) -> Member<BoxTransport>,
         cluster: &str,
     ) {
         for (key, slot) in &self.table().slots {
             let (None, Some(members)) = (&key.namespaces_where, &slot.members) else {
                 continue;
             };
-            for place in key.places(cluster) {
+            for scope in key.scopes(cluster) {
                 // An error means that the informer has ended.
-                let _ = members.send(member(place));
+                let _ = members.send(member(scope));
             }
         }
     }

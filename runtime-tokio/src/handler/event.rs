@@ -2,7 +2,7 @@
 
 use informer_core::{Form, Notification};
 
-use crate::cache::entry::{Entry, Key, Shared};
+use crate::cache::entry::{Entry, Key, SharedObject};
 
 /// A notification of a handler or a subscription: a change of an object, or that the initial list is complete.
 ///
@@ -22,7 +22,7 @@ use crate::cache::entry::{Entry, Key, Shared};
 pub type Event<F> = Notification<Entry<F>>;
 
 /// An event as the log of notifications has it.
-pub(super) type Logged<F> = Notification<(Key, Shared<<F as Form>::Stored>)>;
+pub(super) type Logged<F> = Notification<(Key, SharedObject<<F as Form>::Stored>)>;
 
 pub(super) fn of_logged<F: Form>(event: Logged<F>) -> Event<F> {
     event.map(|(key, object)| Entry::new(key, object))

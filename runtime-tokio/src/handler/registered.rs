@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::event::{Event, Logged, of_logged};
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use super::options::HandlerOptions;
-use crate::cache::entry::Shared as Object;
+use crate::cache::entry::SharedObject;
 use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
 use crate::cache::shared::{Inner, Lost, METRICS};
@@ -353,7 +353,7 @@ struct Batch<'a, F: Form> {
     calls: u64,
     panics_before: u64,
     /// Objects that nobody has any more.
-    retired: Vec<Object<F::Stored>>,
+    retired: Vec<SharedObject<F::Stored>>,
 }
 
 impl<'a, F: Form> Batch<'a, F> {

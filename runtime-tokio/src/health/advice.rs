@@ -17,84 +17,102 @@ pub(crate) fn advice(
     }
     Some(match class {
         "forbidden" => grant(phase, resource),
-        "unauthorized" => "The server does not accept the credentials: the token or the client certificate is missing, \
-             has expired or is for another cluster. Renew it."
-            .to_owned(),
         "not-found" => not_served(resource),
-        "not-acceptable" => "The server does not support the requested media type: request whole objects instead of \
-             metadata."
-            .to_owned(),
         "method-not-allowed" => format!(
             "The server does not list or watch `{}`: `kubectl api-resources -o wide` shows the verbs that it supports.",
             full_name(resource)
         ),
-        "bad-request" if message.contains("HTTP request to an HTTPS server") => {
-            "The port speaks HTTPS: use an `https://` URL.".to_owned()
-        }
         "invalid" | "bad-request" => format!(
-            "The server rejects a parameter: check the selectors, and whether {} can be selected by \
-             these fields.",
+            "The server rejects a parameter: check the selectors, and whether {} can be selected by these fields.",
             resource.plural
         ),
         "tls" => tls(message).to_owned(),
-        "connection-refused" => "No server listens at this address: check the address and the port, and \
-             whether the API server runs."
+        _ => of_requests(class)
+            .or_else(|| of_responses(class))?
             .to_owned(),
-        "dns" => "The server's name cannot be resolved: check its spelling and DNS.".to_owned(),
+    })
+}
+
+/// Returns the advice for a request that fails.
+fn of_requests(class: &str) -> Option<&'static str> {
+    Some(match class {
+        "unauthorized" => {
+            "The server does not accept the credentials: the token or the client certificate is missing, \
+             has expired or is for another cluster. Renew it."
+        }
+        "not-acceptable" => {
+            "The server does not support the requested media type: request whole objects instead of \
+             metadata."
+        }
+        "connection-refused" => {
+            "No server listens at this address: check the address and the port, and \
+             whether the API server runs."
+        }
+        "dns" => "The server's name cannot be resolved: check its spelling and DNS.",
         "request" => {
             "The request cannot be sent as it is, and the message says why: shorten or correct the selectors. A program can also \
              select on its own side, with `Handlers::filter` or `Controller::only`."
-                .to_owned()
         }
         "timed-out" | "silent" | "connection-reset" | "truncated" | "transport" => {
             "The network, a proxy, a load balancer or a firewall fails. The request is retried, and no data \
              is lost."
-                .to_owned()
         }
-        "too-many-requests" | "service-unavailable" | "server-timeout" | "timeout" | "internal-error" => {
-            "The server is overloaded or not ready. The request is retried with increasing delays.".to_owned()
+        "too-many-requests"
+        | "service-unavailable"
+        | "server-timeout"
+        | "timeout"
+        | "internal-error" => {
+            "The server is overloaded or not ready. The request is retried with increasing delays."
         }
         "expired" | "too-large" => {
             "No action is needed: a relist follows. If this is frequent, the server's history is too short."
-                .to_owned()
-        }
-        "endless-pages" => {
-            "The server does not implement paging as the API requires. A page size of 0 requests the whole list at once.".to_owned()
         }
         "long-retry-after" => {
-            "The server or a proxy requests a long delay: check whether it is overloaded or misconfigured.".to_owned()
+            "The server or a proxy requests a long delay: check whether it is overloaded or misconfigured."
+        }
+        "invalid-name" => "No request was sent, since no server can have this name: correct it.",
+        "request-too-long" => "The selectors are too long: shorten them.",
+        _ => return None,
+    })
+}
+
+/// Returns the advice for a response that cannot be used, or for a failure within the program.
+fn of_responses(class: &str) -> Option<&'static str> {
+    Some(match class {
+        "endless-pages" => {
+            "The server does not implement paging as the API requires. A page size of 0 requests the whole list at once."
         }
         "no-version" => {
-            "The server violates the API: every list must have a resourceVersion. A relist finds missed changes.".to_owned()
+            "The server violates the API: every list must have a resourceVersion. A relist finds missed changes."
         }
         "not-json" | "not-a-list" | "not-an-event" => {
-            "This is not an API server: check whether the address belongs to a proxy or a login page.".to_owned()
+            "This is not an API server: check whether the address belongs to a proxy or a login page."
         }
         "very-short-watch" | "short-watches" => {
-            "Watches are cut: check whether a proxy in between has a short timeout or buffers responses.".to_owned()
+            "Watches are cut: check whether a proxy in between has a short timeout or buffers responses."
         }
         "no-initial-events" | "endless-stream" => {
             "The server or a proxy does not support streaming lists, so plain lists are used. `Initial::List` avoids the attempt."
-                .to_owned()
         }
         "undecodable" | "object-not-utf8" => {
             "The object does not match the decoded type: check that the type is of the served version, and \
              that fields which may be missing are optional."
-                .to_owned()
         }
         "object-too-large" | "object-too-deep" => {
-            "The object exceeds a limit: raise it with `Builder::frame_limit`.".to_owned()
+            "The object exceeds a limit: raise it with `Builder::frame_limit`."
         }
-        "no-room" | "key-too-long" => "The cache has a fixed size and is full: enlarge it, or select fewer objects.".to_owned(),
-        "invalid-name" => "No request was sent, since no server can have this name: correct it.".to_owned(),
-        "request-too-long" => "The selectors are too long: shorten them.".to_owned(),
-        "other-kind" => "The server sent an object of another kind: check the kind of the resource.".to_owned(),
-        "handler-panicked" | "index-panicked" => "A function of this program panicked: fix it.".to_owned(),
+        "no-room" | "key-too-long" => {
+            "The cache has a fixed size and is full: enlarge it, or select fewer objects."
+        }
+        "other-kind" => {
+            "The server sent an object of another kind: check the kind of the resource."
+        }
+        "handler-panicked" | "index-panicked" => "A function of this program panicked: fix it.",
         "drift" => {
-            "The server or a proxy lost events. The audit repairs the cache with a relist; see docs/AUDIT.md.".to_owned()
+            "The server or a proxy lost events. The audit repairs the cache with a relist; see docs/AUDIT.md."
         }
         "undelivered" => {
-            "A handler did not finish in time for a stop: `Builder::drain` extends the time.".to_owned()
+            "A handler did not finish in time for a stop: `Builder::drain` extends the time."
         }
         _ => return None,
     })

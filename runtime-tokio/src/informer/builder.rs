@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::cache::index::{Index, IndexFn, Indexes};
 use crate::cache::shared::{Inner, OnReport, OnVersion};
 use crate::driver::journal::Journal;
-use crate::driver::{Audits, Driver, Member, Transports, Work};
+use crate::driver::{Audits, Driver, DriverParts, Member, Transports};
 use crate::erased::BoxTransport;
 use crate::informer::Informer;
 use crate::informer::Kind;
@@ -548,7 +548,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             members: self.members,
             audits,
         };
-        let work = Work {
+        let parts = DriverParts {
             transports,
             decode: self.decode,
             decoders: self.decoders,
@@ -557,7 +557,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             drain: settings.drain,
             journal: self.journal,
         };
-        let driver = Driver::new(inner, work, queue);
+        let driver = Driver::new(inner, parts, queue);
         (informer, driver)
     }
 }

@@ -186,9 +186,9 @@ static PRESSES: Codecs<Press> = Codecs::new(|| Press {
 
 /// Drops the codecs that a list needed. A codec that was used without a dictionary has twice the memory that it needs
 /// with one.
-pub(crate) fn settle() {
+pub(crate) fn free_codecs() {
     PRESSES.clear();
-    object::settle();
+    object::free_codecs();
     LATEST.clear();
 }
 

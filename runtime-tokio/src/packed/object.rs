@@ -74,7 +74,7 @@ static OPENERS: Codecs<Opener> = Codecs::new(|| Opener {
 });
 
 /// Drops idle decompressors.
-pub(super) fn settle() {
+pub(super) fn free_codecs() {
     OPENERS.clear();
 }
 

@@ -105,8 +105,9 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
     out.write_str("</table></section>\n")
 }
 
-fn informer(out: &mut String, health: &Health) -> fmt::Result {
-    let (class, word) = if health.ended {
+/// Returns the class and the text of an informer's badge.
+fn badge(health: &Health) -> (&'static str, &'static str) {
+    if health.ended {
         ("ill", "ended")
     } else if health.is_well() {
         ("well", "synced")
@@ -118,7 +119,11 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
         ("ill", "not synced")
     } else {
         ("busy", "not synced yet")
-    };
+    }
+}
+
+fn informer(out: &mut String, health: &Health) -> fmt::Result {
+    let (class, word) = badge(health);
     writeln!(
         out,
         "<section><h2>{} <span class=\"badge {class}\">{word}</span></h2>",

@@ -1,0 +1,209 @@
+//! The state that the driver, handles, handlers and subscriptions of one informer share.
+//!
+//! It has three locks of which a thread may hold two, always in this order: the cache, then the log of notifications
+//! ([`Delivery`]) or the indexes. [`Inner::locked`] takes the first two. No user code runs under any of them, not even
+//! the `Drop` of an object, so the data behind a poisoned lock is consistent.
+
+mod delivery;
+mod reports;
+mod sources;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use informer_core::{
+    Cache, OwnedResource, ResourceVersion,
+    cache::{CacheConfig, SourceId},
+};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+#[cfg(feature = "zstd")]
+pub(crate) use self::delivery::TAKE;
+pub(crate) use self::delivery::{Delivery, Lost};
+use self::reports::Last;
+pub(crate) use self::reports::{MAP, METRICS, ON_VERSION, OnReport};
+use self::sources::Sources;
+use crate::cache::entry::{Key, SharedObject, Store};
+use crate::cache::index::Indexes;
+use crate::cache::metrics::Figures;
+use crate::cache::retired::Retired;
+use crate::health::source::SourceRecord;
+
+/// Called with every resourceVersion that the cache reaches.
+pub(crate) type OnVersion = Arc<dyn Fn(&str) + Send + Sync>;
+
+pub(crate) struct Inner<V> {
+    pub(crate) name: String,
+    pub(crate) resource: OwnedResource,
+    cache: RwLock<Cache<SharedObject<V>, Store>>,
+    /// Locked after the cache, never before it.
+    delivery: Mutex<Delivery<V>>,
+    /// Changed only under the cache's write lock.
+    indexes: RwLock<Arc<Indexes<V>>>,
+    pub(crate) status: watch::Sender<Status>,
+    /// The version that the cache has reached, for each source.
+    pub(crate) reached: watch::Sender<Reached>,
+    on_report: Option<OnReport>,
+    pub(crate) on_version: Option<OnVersion>,
+    sources: RwLock<Sources>,
+    /// Whether sources join and leave at run time.
+    joins: bool,
+    /// The last report, and the time of the last change of state.
+    last: Mutex<Last>,
+    pub(crate) figures: Figures,
+    pub(crate) retired: Retired<V>,
+    /// Whether a predicate compares the metadata of objects.
+    hashes: AtomicBool,
+    /// Whether a controller reconciles its objects, of which it sees only a part.
+    selects_for_controller: AtomicBool,
+    /// Whether problems are written to stderr if nobody hears of them otherwise.
+    speaks: AtomicBool,
+}
+
+/// The version that the cache has reached, for each source.
+pub(crate) type Reached = BTreeMap<SourceId, ResourceVersion<Key>>;
+
+/// The states that futures wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Status {
+    pub(crate) synced: bool,
+    /// How often a source was completed, has failed or has left.
+    pub(crate) sources: u64,
+    /// Whether there is data to serve: it was synced once, or a journal was restored.
+    pub(crate) served: bool,
+    /// Whether a stop was requested.
+    pub(crate) stopping: bool,
+    /// Whether no further events will arrive. Handlers still get the pending ones.
+    pub(crate) closed: bool,
+    /// Whether the driver and the handlers have ended.
+    pub(crate) ended: bool,
+}
+
+impl<V> Inner<V> {
+    /// If `sources` is `None`, sources join and leave at run time. The first source of the cache then has no record: it
+    /// lists nothing, and is removed when the initial ones have joined, so that the cache is not synced before.
+    pub(crate) fn new(
+        name: String,
+        sources: Option<Vec<OwnedResource>>,
+        resource: OwnedResource,
+        config: CacheConfig,
+        seed: u64,
+        on_report: Option<OnReport>,
+        on_version: Option<OnVersion>,
+    ) -> Self {
+        let joins = sources.is_none();
+        let sources = sources.unwrap_or_default();
+        let count = u16::try_from(sources.len()).unwrap_or(u16::MAX);
+        let mut cache = Cache::new(config, count, seed);
+        cache.keep_discarded();
+        let records: BTreeMap<_, _> = cache
+            .sources()
+            .zip(sources)
+            .map(|(id, resource)| (id, SourceRecord::new(resource)))
+            .collect();
+        let reached = records.keys().map(|id| (*id, ResourceVersion::default()));
+        let reached = watch::Sender::new(reached.collect());
+        Self {
+            retired: Retired::default(),
+            hashes: AtomicBool::new(false),
+            selects_for_controller: AtomicBool::new(false),
+            speaks: AtomicBool::new(true),
+            figures: Figures::new(&name),
+            name,
+            resource,
+            cache: RwLock::new(cache),
+            delivery: Mutex::new(Delivery::new(seed)),
+            indexes: RwLock::new(Arc::default()),
+            status: watch::Sender::new(Status::default()),
+            reached,
+            on_report,
+            on_version,
+            sources: RwLock::new(Sources::new(records)),
+            joins,
+            last: Mutex::default(),
+        }
+    }
+
+    /// Returns whether a predicate compares the metadata of objects.
+    pub(crate) fn hashes(&self) -> bool {
+        self.hashes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn keep_hashes(&self) {
+        self.hashes.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a controller reconciles its objects, of which it sees only a part.
+    pub(crate) fn selects_for_controller(&self) -> bool {
+        self.selects_for_controller.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a controller reconciles its objects.
+    pub(crate) fn note_controller(&self) {
+        let resource = self.resource.as_ref();
+        let selects = resource.label_selector.is_some() || resource.field_selector.is_some();
+        self.selects_for_controller
+            .fetch_or(selects, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cache(&self) -> RwLockReadGuard<'_, Cache<SharedObject<V>, Store>> {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn cache_mut(&self) -> RwLockWriteGuard<'_, Cache<SharedObject<V>, Store>> {
+        self.cache.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn delivery(&self) -> MutexGuard<'_, Delivery<V>> {
+        self.delivery.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn indexes(&self) -> Arc<Indexes<V>> {
+        Arc::clone(&self.indexes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the indexes. Returns the previous ones, which must be dropped outside of all locks.
+    pub(crate) fn set_indexes(&self, indexes: Indexes<V>) -> Arc<Indexes<V>> {
+        let indexes = Arc::new(indexes);
+        let mut shown = self.indexes.write().unwrap_or_else(PoisonError::into_inner);
+        core::mem::replace(&mut *shown, indexes)
+    }
+
+    /// Calls `work` with the cache and the log. Objects that are no longer needed are dropped after both locks are
+    /// released: that runs user code, which may read this cache.
+    pub(crate) fn locked<R>(
+        &self,
+        work: impl FnOnce(&mut Cache<SharedObject<V>, Store>, &mut Delivery<V>) -> R,
+    ) -> R {
+        let mut cache = self.cache_mut();
+        let mut delivery = self.delivery();
+        let result = work(&mut cache, &mut delivery);
+        let discarded = (cache.take_discarded(), delivery.listeners.take_discarded());
+        drop(delivery);
+        drop(cache);
+        drop(discarded);
+        result
+    }
+
+    /// Requests a stop.
+    pub(crate) fn stop(&self) {
+        self.last().stopping.get_or_insert_with(Instant::now);
+        self.status.send_modify(|status| status.stopping = true);
+    }
+
+    /// Records that no further events will arrive. Listeners end after their pending notifications.
+    pub(crate) fn close(&self) {
+        self.delivery().ended = true;
+        self.status.send_modify(|status| status.closed = true);
+        self.wake();
+    }
+
+    /// Records that the driver and its handlers have ended.
+    pub(crate) fn end(&self) {
+        self.close();
+        self.last().ended.get_or_insert_with(Instant::now);
+        self.status.send_modify(|status| status.ended = true);
+    }
+}

@@ -1,0 +1,145 @@
+//! The records of the sources: what each has received, and in which state it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use informer_core::cache::SourceId;
+use informer_core::drive::Activity;
+use informer_core::wire::Format;
+use informer_core::{OwnedResource, ResourceVersion};
+
+use super::{Inner, METRICS};
+use crate::health::source::{Counts, SourceRecord};
+
+/// The sources that list and watch.
+pub(super) struct Sources {
+    records: BTreeMap<SourceId, Mutex<SourceRecord>>,
+    /// The counts of those that have left.
+    left: Counts,
+}
+
+impl Sources {
+    pub(super) fn new(records: BTreeMap<SourceId, SourceRecord>) -> Self {
+        let records = records.into_iter();
+        Self {
+            records: records
+                .map(|(id, record)| (id, Mutex::new(record)))
+                .collect(),
+            left: Counts::default(),
+        }
+    }
+}
+
+impl<V> Inner<V> {
+    /// Calls `look` with the state of one source.
+    pub(crate) fn source<R>(
+        &self,
+        source: SourceId,
+        look: impl FnOnce(&mut SourceRecord) -> R,
+    ) -> Option<R> {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let source = sources.records.get(&source)?;
+        Some(look(
+            &mut source.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+
+    /// Calls `look` with the state of each source.
+    pub(crate) fn each_source<R>(
+        &self,
+        mut look: impl FnMut(SourceId, &SourceRecord) -> R,
+    ) -> Vec<R> {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        sources
+            .records
+            .iter()
+            .map(|(id, source)| look(*id, &source.lock().unwrap_or_else(PoisonError::into_inner)))
+            .collect()
+    }
+
+    /// Returns the counts of all sources, also of those that have left.
+    pub(crate) fn counts(&self) -> Counts {
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = sources.left;
+        for source in sources.records.values() {
+            counts += source
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .counts();
+        }
+        counts
+    }
+
+    /// Returns whether sources join and leave at run time.
+    pub(crate) const fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// Adds a source at run time; `None` if there are too many.
+    pub(crate) fn join_source(
+        &self,
+        resource: OwnedResource,
+        cluster: &str,
+        join: u64,
+    ) -> Option<SourceId> {
+        let mut new = SourceRecord::new(resource);
+        cluster.clone_into(&mut new.cluster);
+        new.join = join;
+        let id = self.cache_mut().add_source()?;
+        self.reached
+            .send_modify(|reached| drop(reached.insert(id, ResourceVersion::default())));
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        sources.records.insert(id, Mutex::new(new));
+        Some(id)
+    }
+
+    /// Forgets a source that was removed from the cache. Its counts stay.
+    pub(crate) fn source_left(&self, source: SourceId) {
+        {
+            let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(record) = sources.records.remove(&source) {
+                let record = record.into_inner().unwrap_or_else(PoisonError::into_inner);
+                sources.left += record.counts();
+            }
+        }
+        // Nobody waits for its versions any more.
+        self.reached
+            .send_modify(|reached| drop(reached.remove(&source)));
+        self.source_changed();
+    }
+
+    /// Records the activity of a source's driver.
+    pub(crate) fn activity(&self, source: SourceId, activity: Activity) {
+        if self.source(source, |source| source.activity(activity)) == Some(true) {
+            self.hook(METRICS, || self.figures.watch_opened());
+        }
+    }
+
+    /// Records bytes that a source received.
+    pub(crate) fn received(&self, source: SourceId, format: Format, bytes: u64) {
+        self.source(source, |source| source.received(format, bytes));
+        self.hook(METRICS, || self.figures.received(format, bytes));
+    }
+
+    /// Returns the time since which the cache may be stale. If the data of a source comes from a journal, that is the
+    /// time of the journal's last write.
+    pub(crate) fn stale_since(&self) -> Option<std::time::SystemTime> {
+        let since = self.each_source(|_, source| source.stale_since);
+        since.into_iter().flatten().min()
+    }
+
+    /// Records that a source was completed, has failed or has left.
+    pub(crate) fn source_changed(&self) {
+        let missing = self.each_source(|_, source| !source.is_complete);
+        let missing = missing.into_iter().filter(|missing| *missing).count();
+        self.hook(METRICS, || self.figures.sources_missing(missing));
+        self.status
+            .send_modify(|status| status.sources = status.sources.wrapping_add(1));
+    }
+
+    /// Records that a source completed a list.
+    pub(crate) fn listed(&self, source: SourceId) {
+        self.source(source, SourceRecord::listed);
+        self.hook(METRICS, || self.figures.listed());
+    }
+}
