@@ -74,6 +74,28 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     device.until("synced").await?;
     device.all_of(&server.notified("+", 0..10)).await?;
 
+    disturb(&mut server, &mut device).await?;
+    if let Some(line) = &mut line {
+        spoil(line, &mut server, &mut device).await?;
+    }
+    fill(&mut server, &mut device).await?;
+
+    println!("-- the end");
+    server.put_in("device", "end")?;
+    let cache = device.end().await?;
+    let expected = server.all();
+    if cache != expected {
+        return Err(format!("the device has {cache:#?}\nthe server has {expected:#?}").into());
+    }
+    println!(
+        "the device and the server have the same {} objects",
+        cache.len()
+    );
+    Ok(())
+}
+
+/// Changes, and faults of the server and of connections.
+async fn disturb(server: &mut Server, device: &mut Device) -> Result<(), Box<dyn Error>> {
     println!("-- changes");
     server.put("m1")?;
     server.put("m10")?;
@@ -123,12 +145,11 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
         server.cut_watches();
     });
     server.put("m8")?;
-    device.all_of(&server.notified("~", [8])).await?;
+    device.all_of(&server.notified("~", [8])).await
+}
 
-    if let Some(line) = &mut line {
-        spoil(line, &mut server, &mut device).await?;
-    }
-
+/// More objects than the device has room for.
+async fn fill(server: &mut Server, device: &mut Device) -> Result<(), Box<dyn Error>> {
     println!("-- more than the memory holds, and room again");
     // If events arrive one by one, each deletion causes a relist while an object has no room, with growing delays. So
     // two objects have no room.
@@ -141,20 +162,7 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
         server.delete(&format!("m{n}"))?;
     }
     // The last ones had no room, and arrive with the relist when there is room.
-    device.until(&server.notified("+", [last])[0]).await?;
-
-    println!("-- the end");
-    server.put_in("device", "end")?;
-    let cache = device.end().await?;
-    let expected = server.all();
-    if cache != expected {
-        return Err(format!("the device has {cache:#?}\nthe server has {expected:#?}").into());
-    }
-    println!(
-        "the device and the server have the same {} objects",
-        cache.len()
-    );
-    Ok(())
+    device.until(&server.notified("+", [last])[0]).await
 }
 
 /// Faults of a serial line and of its program.

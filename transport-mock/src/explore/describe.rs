@@ -32,6 +32,34 @@ fn nth(skip: u64) -> String {
     }
 }
 
+fn user(slot: usize, change: UserChange, spec: &Spec) -> String {
+    let (objects, name) = spec.find(slot);
+    let variant = |variant: usize| match variant {
+        0 => String::new(),
+        variant => format!(" with {}", objects.variants[variant - 1]),
+    };
+    let object = format!("{} {name}", objects.resource);
+    match change {
+        UserChange::Put(at) => format!("a user writes {object}{}", variant(at)),
+        UserChange::Delete => format!("a user deletes {object}"),
+        UserChange::Recreate(at) => {
+            format!(
+                "a user deletes {object} and creates it again{}",
+                variant(at)
+            )
+        }
+    }
+}
+
+/// Returns when a controller dies.
+fn crash(at: CrashAt, skip: u64) -> String {
+    match at {
+        CrashAt::Now => "now".to_string(),
+        CrashAt::BeforeWrite => format!("before {}", nth(skip)),
+        CrashAt::AfterWrite => format!("after {} took effect, before its response", nth(skip)),
+    }
+}
+
 /// Describes an action.
 pub(super) fn describe(action: &Action, spec: &Spec) -> String {
     let replica = |replica: &usize| match spec.replicas {
@@ -41,24 +69,7 @@ pub(super) fn describe(action: &Action, spec: &Spec) -> String {
     let server = |server: &usize| format!("API server {}", server + 1);
     match action {
         Action::Wait => "nothing happens".to_string(),
-        Action::User { slot, change } => {
-            let (objects, name) = spec.find(*slot);
-            let variant = |variant: usize| match variant {
-                0 => String::new(),
-                variant => format!(" with {}", objects.variants[variant - 1]),
-            };
-            let object = format!("{} {name}", objects.resource);
-            match change {
-                UserChange::Put(at) => format!("a user writes {object}{}", variant(*at)),
-                UserChange::Delete => format!("a user deletes {object}"),
-                UserChange::Recreate(at) => {
-                    format!(
-                        "a user deletes {object} and creates it again{}",
-                        variant(*at)
-                    )
-                }
-            }
-        }
+        Action::User { slot, change } => user(*slot, *change, spec),
         Action::Person {
             resource, deletes, ..
         } => {
@@ -71,14 +82,7 @@ pub(super) fn describe(action: &Action, spec: &Spec) -> String {
             skip,
             down,
         } => {
-            let when = match at {
-                CrashAt::Now => "now".to_string(),
-                CrashAt::BeforeWrite => format!("before {}", nth(*skip)),
-                CrashAt::AfterWrite => {
-                    format!("after {} took effect, before its response", nth(*skip))
-                }
-            };
-            let (which, down) = (replica(which), seconds(*down));
+            let (which, when, down) = (replica(which), crash(*at, *skip), seconds(*down));
             format!("{which} dies {when}, and starts again {down} later")
         }
         Action::Partition {

@@ -181,22 +181,7 @@ impl FakeServer {
             is_ahead: version > visible,
             limit: self.config.watch_buffer,
         };
-        let asked_for = options.version.unwrap_or(0);
-        let refused = if initial && asked_for > self.replica().visible {
-            Some(Status::too_large(
-                asked_for,
-                self.replica().visible,
-                self.config.minor,
-            ))
-        } else if !initial && !from_now && asked_for < self.replica().window_start {
-            Some(Status::expired(format!(
-                "too old resource version: {asked_for} ({})",
-                self.replica().window_start
-            )))
-        } else {
-            None
-        };
-        if let Some(status) = refused {
+        if let Some(status) = self.refuse_watch(options.version.unwrap_or(0), initial) {
             if self.config.gone == Gone::Http {
                 return Err(status.into());
             }
@@ -220,5 +205,24 @@ impl FakeServer {
         }
         body.pass(self.replica().visible);
         Ok((head(200, form.format, true), BodySource::Watch(body)))
+    }
+
+    /// Returns the error for a watch from a version that this server has not reached, or no longer has; 0 is any.
+    fn refuse_watch(&self, version: u64, initial: bool) -> Option<Status> {
+        let replica = self.replica();
+        if initial && version > replica.visible {
+            Some(Status::too_large(
+                version,
+                replica.visible,
+                self.config.minor,
+            ))
+        } else if !initial && version != 0 && version < replica.window_start {
+            Some(Status::expired(format!(
+                "too old resource version: {version} ({})",
+                replica.window_start
+            )))
+        } else {
+            None
+        }
     }
 }
