@@ -22,7 +22,7 @@ pub(crate) struct Written<'a> {
 
 /// The state that a cache has to show.
 #[derive(Clone)]
-pub(crate) struct Expected {
+pub(crate) struct AwaitedState {
     pub(crate) state: ExpectedState<Key>,
     /// The join of the cluster that has to show it. One that joins again under the same name may be another, with versions
     /// of its own.
@@ -40,7 +40,7 @@ pub(crate) struct Leaves {
 
 /// Whether a cache awaits a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Awaits {
+pub(crate) enum Awaited {
     /// It is of another resource or namespace.
     Nothing,
     /// The object is not selected. The cache may hold its earlier state.
@@ -52,8 +52,8 @@ pub(crate) enum Awaits {
 
 impl<V> Inner<V> {
     /// Returns what a write of an object leads to in this cache.
-    pub(crate) fn expected(&self, key: &str, state: ExpectedState<Key>) -> Expected {
-        Expected {
+    pub(crate) fn expected(&self, key: &str, state: ExpectedState<Key>) -> AwaitedState {
+        AwaitedState {
             state,
             join: self.join_of(key),
             leaves: None,
@@ -61,7 +61,7 @@ impl<V> Inner<V> {
     }
 
     /// Returns whether the cache shows a write now.
-    pub(crate) fn is_shown(&self, key: &str, expected: &Expected) -> bool {
+    pub(crate) fn is_shown(&self, key: &str, expected: &AwaitedState) -> bool {
         // The sink sends versions while it holds the cache, so only one of them is borrowed at a time.
         let reached = self.reached.borrow().clone();
         let own = self.each_source(|id, source| source.has(key).then_some(id));
@@ -86,7 +86,7 @@ impl<V> Inner<V> {
 
     /// Returns whether the cache shows what came of a write: the object was changed or deleted since. Of what happened before
     /// the cache showed the write, no handler was notified.
-    pub(crate) fn is_superseded(&self, key: &str, expected: &Expected) -> bool {
+    pub(crate) fn is_superseded(&self, key: &str, expected: &AwaitedState) -> bool {
         // The absence of an object that is not selected is what the write led to.
         if expected.leaves.is_some()
             || self.has_left(key, expected)
@@ -100,7 +100,7 @@ impl<V> Inner<V> {
     }
 
     /// Returns whether the namespace or the cluster of a write has left, so that the write never arrives.
-    fn has_left(&self, key: &str, expected: &Expected) -> bool {
+    fn has_left(&self, key: &str, expected: &AwaitedState) -> bool {
         let join = self.join_of(key);
         match expected.join {
             Some(_) if join.is_some() => join != expected.join,
@@ -125,13 +125,21 @@ impl<V> Inner<V> {
     }
 
     /// Waits until the cache shows a write.
-    pub(crate) async fn wait_for_write(&self, key: &str, expected: &Expected) -> Result<(), Ended> {
+    pub(crate) async fn wait_for_write(
+        &self,
+        key: &str,
+        expected: &AwaitedState,
+    ) -> Result<(), Ended> {
         self.wait_while(key, || !self.is_shown(key, expected)).await
     }
 
     /// Waits until the cache shows a write, as long as a source of it [is usable](Self::has_no_list). Returns whether the
     /// write [is superseded](Self::is_superseded).
-    pub(crate) async fn await_write(&self, key: &str, expected: &Expected) -> Result<bool, Ended> {
+    pub(crate) async fn await_write(
+        &self,
+        key: &str,
+        expected: &AwaitedState,
+    ) -> Result<bool, Ended> {
         self.wait_while(key, || {
             !self.is_shown(key, expected) && !self.has_no_list(key)
         })
@@ -170,11 +178,11 @@ impl<V> Inner<V> {
     }
 
     /// Returns whether the server sends a write to this cache.
-    pub(crate) fn awaits(&self, write: &Written<'_>) -> Awaits {
+    pub(crate) fn awaits(&self, write: &Written<'_>) -> Awaited {
         let own = self.resource.as_ref();
         // The same object can be written in every version of its group.
         if (own.group, own.plural) != (write.resource.group, write.resource.plural) {
-            return Awaits::Nothing;
+            return Awaited::Nothing;
         }
         let sources = self.each_source(|_, source| {
             let resource = source.resource.as_ref();
@@ -183,13 +191,13 @@ impl<V> Inner<V> {
                 .then(|| write.object.is_none_or(|object| selects(&resource, object)))
         });
         if sources.contains(&Some(true)) {
-            return Awaits::Selected;
+            return Awaited::Selected;
         }
         if sources.contains(&Some(false)) {
             let is_held = self.cache().get(write.key).is_some();
-            return Awaits::Leaving { is_held };
+            return Awaited::Leaving { is_held };
         }
-        Awaits::Nothing
+        Awaited::Nothing
     }
 }
 
@@ -222,27 +230,27 @@ impl Labels for OfJson<'_> {
 }
 
 /// The cache of an informer of any form.
-pub(crate) trait Shows: Send + Sync {
+pub(crate) trait ShowsWrites: Send + Sync {
     fn name(&self) -> &str;
     fn is_over(&self) -> bool;
-    fn awaits(&self, write: &Written<'_>) -> Awaits;
+    fn awaits(&self, write: &Written<'_>) -> Awaited;
     /// Returns the uid of a cached object.
     fn uid(&self, key: &str) -> Option<String>;
     /// Returns what a write of an object leads to in this cache.
-    fn expected(&self, key: &str, state: ExpectedState<Key>) -> Expected;
+    fn expected(&self, key: &str, state: ExpectedState<Key>) -> AwaitedState;
     /// Returns whether writes of a key need not be awaited, since none of its sources sends a list.
     fn has_no_list(&self, key: &str) -> bool;
-    fn is_shown(&self, key: &str, expected: &Expected) -> bool;
-    fn is_superseded(&self, key: &str, expected: &Expected) -> bool;
+    fn is_shown(&self, key: &str, expected: &AwaitedState) -> bool;
+    fn is_superseded(&self, key: &str, expected: &AwaitedState) -> bool;
     /// Waits until the cache shows a write. Returns whether it is superseded.
     fn wait(
         self: Arc<Self>,
         key: Key,
-        expected: Expected,
+        expected: AwaitedState,
     ) -> futures_util::future::BoxFuture<'static, Result<bool, Ended>>;
 }
 
-impl<V: Send + Sync + 'static> Shows for Inner<V> {
+impl<V: Send + Sync + 'static> ShowsWrites for Inner<V> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -251,7 +259,7 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         self.status.borrow().closed
     }
 
-    fn awaits(&self, write: &Written<'_>) -> Awaits {
+    fn awaits(&self, write: &Written<'_>) -> Awaited {
         self.awaits(write)
     }
 
@@ -260,7 +268,7 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         (!uid.is_empty()).then_some(uid)
     }
 
-    fn expected(&self, key: &str, state: ExpectedState<Key>) -> Expected {
+    fn expected(&self, key: &str, state: ExpectedState<Key>) -> AwaitedState {
         self.expected(key, state)
     }
 
@@ -268,18 +276,18 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
         self.has_no_list(key)
     }
 
-    fn is_shown(&self, key: &str, expected: &Expected) -> bool {
+    fn is_shown(&self, key: &str, expected: &AwaitedState) -> bool {
         self.is_shown(key, expected)
     }
 
-    fn is_superseded(&self, key: &str, expected: &Expected) -> bool {
+    fn is_superseded(&self, key: &str, expected: &AwaitedState) -> bool {
         self.is_superseded(key, expected)
     }
 
     fn wait(
         self: Arc<Self>,
         key: Key,
-        expected: Expected,
+        expected: AwaitedState,
     ) -> futures_util::future::BoxFuture<'static, Result<bool, Ended>> {
         Box::pin(async move { self.await_write(key.as_str(), &expected).await })
     }

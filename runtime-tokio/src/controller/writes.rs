@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::task::Write;
 use crate::cache::entry::Key;
-use crate::cache::shown::{Awaits, Expected, Leaves, Shows, Written};
+use crate::cache::shown::{Awaited, AwaitedState, Leaves, ShowsWrites, Written};
 use crate::health::error::Ended;
 use crate::informer::Informer;
 
@@ -49,7 +49,7 @@ pub struct WriteLog(Arc<Mutex<WriteLogState>>);
 #[derive(Default)]
 struct WriteLogState {
     /// Held weakly, so that a log keeps no cache in memory.
-    caches: Vec<Weak<dyn Shows>>,
+    caches: Vec<Weak<dyn ShowsWrites>>,
     /// The writes that were not shown when they were recorded, by their number.
     pending: VecDeque<Pending>,
     next: u64,
@@ -62,9 +62,9 @@ struct WriteLogState {
 struct Pending {
     number: u64,
     at: Instant,
-    cache: Weak<dyn Shows>,
+    cache: Weak<dyn ShowsWrites>,
     key: Key,
-    expected: Expected,
+    expected: AwaitedState,
     /// No later write to the object was recorded.
     is_last: bool,
 }
@@ -101,7 +101,7 @@ impl WriteLog {
             object,
         };
         // A cache is dropped outside of the lock, since that runs code of users.
-        let caches: Vec<Arc<dyn Shows>> = {
+        let caches: Vec<Arc<dyn ShowsWrites>> = {
             let state = self.lock();
             state.caches.iter().filter_map(Weak::upgrade).collect()
         };
@@ -109,8 +109,8 @@ impl WriteLog {
         for cache in &caches {
             let mut expected = cache.expected(key, expected.clone());
             match cache.awaits(&write) {
-                Awaits::Nothing => continue,
-                Awaits::Selected if is_of_unknown => {
+                Awaited::Nothing => continue,
+                Awaited::Selected if is_of_unknown => {
                     // The write before it may have created the object.
                     let after = self.last_pending(cache, key);
                     match (cache.uid(key), &after) {
@@ -121,8 +121,8 @@ impl WriteLog {
                     }
                     expected.leaves = Some(Leaves { after });
                 }
-                Awaits::Selected => {}
-                Awaits::Leaving { is_held } => {
+                Awaited::Selected => {}
+                Awaited::Leaving { is_held } => {
                     // A state that the cache is about to show counts as well.
                     let after = self.last_pending(cache, key);
                     if !is_held && after.is_none() {
@@ -213,7 +213,7 @@ impl WriteLog {
     }
 
     /// Returns the last write of an object that a cache selects but does not show yet.
-    fn last_pending(&self, cache: &Arc<dyn Shows>, key: &str) -> Option<ExpectedState<Key>> {
+    fn last_pending(&self, cache: &Arc<dyn ShowsWrites>, key: &str) -> Option<ExpectedState<Key>> {
         let same = Arc::downgrade(cache);
         let state = self.lock();
         let mut pending = state.pending.iter().rev();

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::cache::entry::{Entry, Key};
 use crate::cache::reindex::Building;
 use crate::cache::shared::{Inner, Lost};
-use crate::cache::shown::Shows;
+use crate::cache::shown::ShowsWrites;
 use crate::cache::users::Users;
 use crate::controller::Places;
 use crate::driver::Job;
@@ -331,7 +331,7 @@ impl<F: Form> Informer<F> {
 
 impl<F: Form<Stored: Send + Sync + 'static>> Informer<F> {
     /// Returns the cache for a log of writes.
-    pub(crate) fn shows(&self) -> Weak<dyn Shows> {
+    pub(crate) fn shows(&self) -> Weak<dyn ShowsWrites> {
         let inner: Weak<Inner<F::Stored>> = Arc::downgrade(&self.inner);
         inner
     }
