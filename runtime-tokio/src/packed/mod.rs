@@ -1,4 +1,9 @@
 //! Objects stored in compressed form, by zstd with a dictionary made from the first objects.
+//!
+//! They are decoded by their readers, outside of the lock and on the thread that reads: the object in the cache, in the
+//! log and in an entry is the packed one. Only [`recent`] holds decoded ones, so that handlers share them and a slow
+//! handler holds none. [`latest`] holds the bytes of the objects that were packed last, which spares index functions
+//! and prompt handlers the decompression.
 
 mod codecs;
 mod dictionary;
