@@ -11,7 +11,6 @@ use core::ops::Range;
 use serde_json::{Map, Value};
 
 use crate::protobuf;
-use crate::server::Definition;
 
 /// A resource type of the server.
 #[derive(Clone, Debug)]
@@ -28,6 +27,24 @@ pub(crate) struct ResourceType {
     pub(crate) definition: Option<Arc<Definition>>,
     /// The fields that a field selector supports, besides name and namespace.
     pub(crate) selectable: Vec<String>,
+}
+
+/// The part of a CustomResourceDefinition about a version, besides its names.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// `openAPIV3Schema`.
+    pub(crate) schema: Value,
+    pub(crate) has_status: bool,
+    /// The paths of the scale subresource.
+    pub(crate) scale: Option<ScalePaths>,
+}
+
+/// The places of the scale subresource in an object, as dotted paths without the dot at the beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
 }
 
 impl ResourceType {

@@ -26,7 +26,6 @@ use self::answer::Waiting;
 use self::replica::Replica;
 use self::response::Response;
 pub use self::types::{MutationError, ObjectRef};
-pub(crate) use self::write::Definition;
 use self::write::Hooks;
 pub use self::write::{Admission, DefinitionError, Operation, Write};
 use crate::config::Config;

@@ -7,26 +7,8 @@ use core::fmt;
 
 use serde_json::Value;
 
-use crate::object::ResourceType;
+use crate::object::{Definition, ResourceType, ScalePaths};
 use crate::server::FakeServer;
-
-/// The part of a CustomResourceDefinition about a version, besides its names.
-#[derive(Clone, Debug)]
-pub(crate) struct Definition {
-    /// `openAPIV3Schema`.
-    pub(crate) schema: Value,
-    pub(crate) has_status: bool,
-    /// The paths of the scale subresource.
-    pub(crate) scale: Option<ScalePaths>,
-}
-
-/// The places of the scale subresource in an object, as dotted paths without the dot at the beginning.
-#[derive(Clone, Debug)]
-pub(crate) struct ScalePaths {
-    pub(crate) spec: String,
-    pub(crate) status: String,
-    pub(crate) selector: Option<String>,
-}
 
 /// The reason why a CustomResourceDefinition cannot be used.
 #[derive(Clone, PartialEq, Eq)]

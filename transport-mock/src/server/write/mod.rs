@@ -28,7 +28,6 @@ use serde_json::Value;
 
 pub(super) use self::admission::Hooks;
 pub use self::admission::{Admission, Operation};
-pub(crate) use self::definition::Definition;
 pub use self::definition::DefinitionError;
 use self::options::Options;
 pub(super) use self::scale::read_scale;
