@@ -124,7 +124,7 @@ impl Write for KeyBuf {
         let room = (MAX_KEY - self.len).min(s.len());
         let fits = (0..=room).rev().find(|at| s.is_char_boundary(*at));
         let fits = fits.unwrap_or_default();
-        // `split_at` would panic with the character, whose text takes 5 kB of flash.
+        // `split_at` has a panic that prints a character, and the tables for this take 5 kB of flash.
         let (now, rest) = s.split_at_checked(fits).unwrap_or(("", s));
         if let Some(free) = self.bytes.get_mut(self.len..self.len + fits) {
             free.copy_from_slice(now.as_bytes());

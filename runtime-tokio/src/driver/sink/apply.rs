@@ -2,7 +2,8 @@
 //!
 //! A batch is applied in two steps. Under the lock, the cache takes each object, and its notifications go to the
 //! handlers' backlogs. Then the new state is published: to handlers, to metrics, and to everyone who waits for a
-//! version. All sources of an informer are driven by one task, so states are published in their order.
+//! version. One task drives all sources of an informer, so states are published in their order. Only journals are
+//! restored on several threads at once, and until then the cache is not synced.
 
 use core::task::{Context, Poll};
 use core::time::Duration;
