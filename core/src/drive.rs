@@ -8,11 +8,11 @@ use core::task::{Context, Poll};
 
 pub use self::sink::{Activity, Command, Sink};
 use crate::reflector::{Frame, Output, Purpose, Reflector, RequestId, Target};
-use crate::report::{Phase, Problem, Report};
+use crate::report::{Phase, Problem, Report, RequestProblem};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::transport::{Body, End, FailureKind, Get, Head, Timer, Transport, TransportFailure};
-use crate::wire::FrameBuffer;
+use crate::wire::{Appender, FrameBuffer};
 
 /// The most warnings that are reported of one response, in case its transport never ends them.
 const MOST_WARNINGS: usize = 100;
@@ -90,7 +90,7 @@ where
     async fn run<T: Transport>(mut self, transport: &mut T) {
         let mut body: Option<(RequestId, T::Body)> = None;
         // A request target is long, and there is one at a time: this buffer is reused for all of them.
-        let mut target = Line::<S>(S::Line::default());
+        let mut target = S::Line::default();
         loop {
             let next = self.advance(Some(&mut target));
             if !matches!(next, Next::Wait(_)) {
@@ -102,7 +102,7 @@ where
             }
             match (next, &mut body) {
                 (Next::Send(request), _) => {
-                    body = self.open(&request, &target.0, transport).await;
+                    body = self.open(&request, &target, transport).await;
                 }
                 (Next::Cancel, _) => {}
                 (Next::Wait(_), Some((id, reading))) => {
@@ -118,7 +118,7 @@ where
     /// Handles timeouts and the outputs of the reflector, until it waits or cancels the current request.
     ///
     /// There is no `target` while a request that is being sent borrows the buffer.
-    fn advance(&mut self, mut target: Option<&mut Line<S>>) -> Next {
+    fn advance(&mut self, mut target: Option<&mut S::Line>) -> Next {
         let now = self.timer.now();
         self.handle_timeout(now);
         let mut send = None;
@@ -128,8 +128,8 @@ where
                 Output::Cancel(_) => return Next::Cancel,
                 Output::Send(request) => {
                     let written = target.as_deref_mut().is_some_and(|target| {
-                        target.0.clear();
-                        request.write_target(target).is_ok()
+                        target.clear();
+                        request.write_target(&mut Appender(target)).is_ok()
                     });
                     if written {
                         send = Some(Request {
@@ -139,7 +139,8 @@ where
                         });
                     } else {
                         let id = request.id();
-                        let report = Report::about(Phase::List, Problem::RequestTooLong);
+                        let report =
+                            Report::about(Phase::List, RequestProblem::RequestTooLong.into());
                         self.sink.report(now, report);
                         let failure = TransportFailure::new(FailureKind::Request);
                         self.reflector.handle_end(now, id, End::Failed(failure));
@@ -454,16 +455,5 @@ fn poll_two<O, X>(
     match io.poll(cx) {
         Poll::Ready(output) => Some(Wake::Io(output)),
         Poll::Pending => None,
-    }
-}
-
-/// A buffer of fixed or growing size that text can be written to.
-struct Line<S: Storage>(S::Line);
-
-impl<S: Storage> core::fmt::Write for Line<S> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        self.0
-            .extend(text.as_bytes())
-            .map_err(|()| core::fmt::Error)
     }
 }

@@ -92,9 +92,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type BoxSend<'a, T> =
     BoxFuture<'a, Result<(Head, <T as Transport>::Body), <T as Transport>::Error>>;
 
-/// The boxed future of [`Body::chunk`].
+/// The boxed future of [`Body::chunk`], with an error of another type.
 #[cfg(feature = "alloc")]
-pub type BoxChunk<'a, T> = BoxFuture<'a, Result<Option<&'a [u8]>, <T as Transport>::Error>>;
+pub type BoxChunk<'a, E> = BoxFuture<'a, Result<Option<&'a [u8]>, E>>;
 
 /// A [`Transport`] whose futures are `Send`, so that a task on any thread can use it. Clones send to the same server.
 ///
@@ -133,8 +133,8 @@ pub type BoxChunk<'a, T> = BoxFuture<'a, Result<Option<&'a [u8]>, <T as Transpor
 ///     fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
 ///         Box::pin(self.send(get))
 ///     }
-///     fn boxed_chunk(body: &mut Whole) -> BoxChunk<'_, Self> {
-///         Box::pin(body.chunk())
+///     fn boxed_chunk<E: Send + 'static>(body: &mut Whole, error: fn(Never) -> E) -> BoxChunk<'_, E> {
+///         Box::pin(async move { body.chunk().await.map_err(error) })
 ///     }
 /// }
 /// ```
@@ -155,8 +155,11 @@ pub trait SendTransport:
     /// Boxes the future of [`Transport::send`].
     fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self>;
 
-    /// Boxes the future of [`Body::chunk`].
-    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self>;
+    /// Boxes the future of [`Body::chunk`], once for each chunk, with its error converted by `error`.
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut Self::Body,
+        error: fn(Self::Error) -> E,
+    ) -> BoxChunk<'_, E>;
 }
 
 /// The body of a response. Dropping it abandons the response.

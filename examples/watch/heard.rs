@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use informer::health::{Level, Phase, Problem, Report};
+use informer::health::{Level, Phase, Problem, Report, RequestProblem};
 use informer::transport::FailureKind;
 use informer_core::wire::ErrorClass;
 
@@ -46,7 +46,7 @@ impl Heard {
 )]
 fn is_permanent(problem: &Problem<'_>) -> bool {
     match problem {
-        Problem::Transport(kind) => matches!(
+        Problem::Request(RequestProblem::Transport(kind)) => matches!(
             kind,
             FailureKind::Refused
                 | FailureKind::Dns
@@ -64,7 +64,9 @@ fn is_permanent(problem: &Problem<'_>) -> bool {
                     | ErrorClass::Invalid
             ) || *status == 400
         }
-        Problem::NotJson(_) | Problem::NotAList | Problem::RequestTooLong => true,
+        Problem::Request(
+            RequestProblem::NotJson(_) | RequestProblem::NotAList | RequestProblem::RequestTooLong,
+        ) => true,
         _ => false,
     }
 }
@@ -75,7 +77,9 @@ fn is_permanent(problem: &Problem<'_>) -> bool {
 )]
 fn is_outage(problem: &Problem<'_>) -> bool {
     match problem {
-        Problem::Transport(_) | Problem::Truncated | Problem::Silent(_) => true,
+        Problem::Request(
+            RequestProblem::Transport(_) | RequestProblem::Truncated | RequestProblem::Silent(_),
+        ) => true,
         // A relist follows at once.
         Problem::Answer { class, .. } => {
             !matches!(class, ErrorClass::Expired | ErrorClass::TooLarge)

@@ -14,7 +14,7 @@ use futures_core::Stream;
 use informer_core::decode::Accept;
 use informer_core::drive::{Activity, Command};
 use informer_core::reflector::{Change, Initial};
-use informer_core::report::{Level, Phase, Problem};
+use informer_core::report::{Level, Phase, Problem, RequestProblem};
 use informer_core::resource::OwnedResource;
 use informer_core::{
     Decode, Frame, Heap, Instant, RawObject, Reflector, ReflectorConfig, Report, Resource,
@@ -364,7 +364,7 @@ impl<K: DeserializeOwned> Events<K> {
                 return Error::WatchError(status);
             }
             kube_client::Error::Api(status)
-        } else if matches!(report.problem, Problem::NoVersion) {
+        } else if matches!(report.problem, Problem::Request(RequestProblem::NoVersion)) {
             return Error::NoResourceVersion;
         } else {
             kube_client::Error::Service(report.to_string().into())
@@ -404,18 +404,21 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
     fn flush(&mut self, _: Instant, _: &ResourceVersion<Box<str>>) {}
 
     fn report(&mut self, _: Instant, report: Report<'_>) {
-        let report = if matches!(report.problem, Problem::Transport(_)) {
+        let report = if matches!(
+            report.problem,
+            Problem::Request(RequestProblem::Transport(_))
+        ) {
             report.with_detail(&self.failure)
         } else {
             report
         };
         // No request has failed, and kube continues without an item.
-        let is_dead = matches!(report.problem, Problem::Silent(_))
+        let is_dead = matches!(report.problem, Problem::Request(RequestProblem::Silent(_)))
             && matches!(self.activity, Activity::Watching);
         let is_notice = is_dead
             || matches!(
                 report.problem,
-                Problem::SlowList(_) | Problem::VersionWentBack
+                Problem::Request(RequestProblem::SlowList(_) | RequestProblem::VersionWentBack)
             );
         if is_notice {
             tracing::warn!("{report}");

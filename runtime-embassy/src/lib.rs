@@ -92,8 +92,8 @@ pub use link::Link;
 pub use lister::{InHandler, Lister};
 #[cfg(feature = "net")]
 pub use net::TcpLink;
-pub use resources::{Resources, new};
-pub use runner::Runner;
+pub use resources::Resources;
+pub use runner::{Runner, new};
 pub use timer::EmbassyTimer;
 pub use waiters::{MAX_WAITERS, TooManyWaiters};
 

@@ -4,12 +4,8 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::task::Waker;
 
-use informer_core::{
-    Cache, Decode, Object, ReflectorConfig, Storage, cache::CacheConfig, reflector::Target,
-};
+use informer_core::{Cache, Object, Storage, cache::CacheConfig};
 
-use crate::lister::Lister;
-use crate::runner::Runner;
 use crate::waiters::Waiters;
 
 /// The objects of an informer.
@@ -81,26 +77,4 @@ impl<V, S: Storage> fmt::Debug for Resources<V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resources").finish_non_exhaustive()
     }
-}
-
-/// Creates an informer in existing memory: a lister and a runner. The same seed gives the same jitter. Devices should
-/// use different seeds, or they all reconnect at the same moment.
-///
-/// The storage `S` sets the bounds. An object that does not fit is rejected and reported. [`Lister::is_synced`] is then
-/// `false` until there is room and a relist fits.
-pub fn new<R: Target, D: Decode, S: Storage>(
-    resources: &mut Resources<D::Value, S>,
-    target: R,
-    decode: D,
-    config: ReflectorConfig,
-    seed: u64,
-) -> (Lister<'_, D::Value, S>, Runner<'_, R, D, S>)
-where
-    S::Text: PartialEq,
-{
-    let resources = &*resources;
-    (
-        Lister::new(resources),
-        Runner::new(resources, target, decode, config, seed),
-    )
 }

@@ -16,8 +16,31 @@ use informer_core::{
 };
 
 use crate::handler::Handler;
+use crate::lister::Lister;
 use crate::resources::Resources;
 use crate::timer::EmbassyTimer;
+
+/// Creates an informer in existing memory: a lister and a runner. The same seed gives the same jitter. Devices should
+/// use different seeds, or they all reconnect at the same moment.
+///
+/// The storage `S` sets the bounds. An object that does not fit is rejected and reported. [`Lister::is_synced`] is then
+/// `false` until there is room and a relist fits.
+pub fn new<R: Target, D: Decode, S: Storage>(
+    resources: &mut Resources<D::Value, S>,
+    target: R,
+    decode: D,
+    config: ReflectorConfig,
+    seed: u64,
+) -> (Lister<'_, D::Value, S>, Runner<'_, R, D, S>)
+where
+    S::Text: PartialEq,
+{
+    let resources = &*resources;
+    (
+        Lister::new(resources),
+        Runner::new(resources, target, decode, config, seed),
+    )
+}
 
 /// Lists, watches, updates the cache and calls the handler. [`new`](crate::new) creates it; its future belongs into a
 /// task.

@@ -103,7 +103,8 @@ impl Lost {
     }
 
     /// Copies the class and text of another transport's error.
-    pub(crate) fn of(error: &impl TransportError) -> Self {
+    #[must_use]
+    pub fn of(error: &impl TransportError) -> Self {
         Self {
             kind: error.kind(),
             connection_was_used: error.connection_was_used(),
@@ -124,7 +125,7 @@ impl TransportError for Lost {
 
 /// A transport whose type is chosen at run time, for example from a setting or a plugin.
 ///
-/// Each request and each chunk costs an allocation. A [`Factory`](crate::factory::Factory) uses it.
+/// Each request costs a few allocations, and each chunk one. A [`Factory`](crate::factory::Factory) uses it.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource, boxed};
@@ -154,7 +155,9 @@ impl BoxTransport {
         let any: &dyn Any = &transport;
         match any.downcast_ref::<Self>() {
             Some(boxed) => boxed.clone(),
-            None => erase(transport, T::boxed_ready, T::boxed_send, T::boxed_chunk),
+            None => erase(transport, T::boxed_ready, T::boxed_send, |body| {
+                T::boxed_chunk(body, |error| Lost::of(&error))
+            }),
         }
     }
 }
@@ -168,8 +171,11 @@ impl SendTransport for BoxTransport {
         Box::pin(Transport::send(self, get))
     }
 
-    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
-        Box::pin(Body::chunk(body))
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut Self::Body,
+        error: fn(Lost) -> E,
+    ) -> BoxChunk<'_, E> {
+        Box::pin(async move { Body::chunk(body).await.map_err(error) })
     }
 }
 
@@ -244,7 +250,10 @@ macro_rules! boxed {
                 })
             },
             |body| {
-                ::std::boxed::Box::pin(async move { $crate::transport::Body::chunk(body).await })
+                ::std::boxed::Box::pin(async move {
+                    let read = $crate::transport::Body::chunk(body).await;
+                    read.map_err(|error| $crate::transport::Lost::of(&error))
+                })
             },
         )
     };
@@ -255,12 +264,12 @@ struct Erased<T: Transport> {
     transport: T,
     ready: for<'a> fn(&'a mut T) -> BoxFuture<'a, ()>,
     send: for<'a> fn(&'a mut T, Get<'a>) -> BoxSend<'a, T>,
-    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, T>,
+    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, Lost>,
 }
 
 struct ErasedBody<T: Transport> {
     body: T::Body,
-    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, T>,
+    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, Lost>,
 }
 
 /// The expansion of [`boxed!`](crate::boxed!).
@@ -269,7 +278,7 @@ pub fn erase<T>(
     transport: T,
     ready: for<'a> fn(&'a mut T) -> BoxFuture<'a, ()>,
     send: for<'a> fn(&'a mut T, Get<'a>) -> BoxSend<'a, T>,
-    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, T>,
+    chunk: for<'a> fn(&'a mut T::Body) -> BoxChunk<'a, Lost>,
 ) -> BoxTransport
 where
     T: Transport<Body: Send, Error: Send> + Clone + Send + 'static,
@@ -306,14 +315,17 @@ where
     }
 }
 
-#[async_trait]
 impl<T> DynBody for ErasedBody<T>
 where
-    T: Transport<Body: Send, Error: Send> + 'static,
+    T: Transport<Body: Send> + 'static,
 {
-    async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
-        let read = (self.chunk)(&mut self.body).await;
-        read.map_err(|error| Lost::of(&error))
+    // As `async_trait` writes it, but without a box around the box.
+    fn chunk<'a, 'b>(&'a mut self) -> BoxFuture<'b, Result<Option<&'a [u8]>, Lost>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        (self.chunk)(&mut self.body)
     }
 
     fn warning(&mut self) -> Option<&str> {

@@ -56,6 +56,30 @@ pub struct HyperBuilder {
     http2: Http2Settings,
 }
 
+impl HyperTransport {
+    /// Returns a builder for a transport to the API server at `url`.
+    ///
+    /// The URL is `http://host:port` or `https://host:port`; the default port is 80 or 443. A path in the URL is
+    /// prepended to the path of every request. IPv6 addresses are written in brackets. [`HyperBuilder::build`] reports
+    /// an invalid URL.
+    ///
+    /// # Examples
+    /// ```
+    /// use informer_hyper::HyperTransport;
+    ///
+    /// let through_rancher = HyperTransport::builder("https://rancher.example/k8s/clusters/c-1").build()?;
+    /// let error = HyperTransport::builder("localhost:8080").build().map(|_| ()).map_err(|e| e.to_string());
+    /// assert_eq!(
+    ///     error,
+    ///     Err("server URL \"localhost:8080\": it has no scheme; write it like https://host:6443".to_owned()),
+    /// );
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    pub fn builder(url: impl Into<String>) -> HyperBuilder {
+        HyperBuilder::new(url.into())
+    }
+}
+
 impl HyperBuilder {
     pub(crate) fn new(url: String) -> Self {
         Self {

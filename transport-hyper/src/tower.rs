@@ -133,8 +133,11 @@ where
         Box::pin(self.send(get))
     }
 
-    fn boxed_chunk(body: &mut HyperBody) -> BoxChunk<'_, Self> {
-        Box::pin(body.chunk())
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut HyperBody,
+        error: fn(Self::Error) -> E,
+    ) -> BoxChunk<'_, E> {
+        Box::pin(async move { body.chunk().await.map_err(error) })
     }
 }
 

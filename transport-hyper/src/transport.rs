@@ -17,7 +17,6 @@ use informer_core::{
 
 use crate::address::Address;
 use crate::body::{BodySource, HyperBody, Origin};
-use crate::builder::HyperBuilder;
 use crate::connect::Connector;
 use crate::credentials::{Credential, CredentialError, Login};
 use crate::error::HyperError;
@@ -59,28 +58,6 @@ pub(crate) struct Settings {
 }
 
 impl HyperTransport {
-    /// Returns a builder for a transport to the API server at `url`.
-    ///
-    /// The URL is `http://host:port` or `https://host:port`; the default port is 80 or 443. A path in the URL is
-    /// prepended to the path of every request. IPv6 addresses are written in brackets. [`HyperBuilder::build`] reports
-    /// an invalid URL.
-    ///
-    /// # Examples
-    /// ```
-    /// use informer_hyper::HyperTransport;
-    ///
-    /// let through_rancher = HyperTransport::builder("https://rancher.example/k8s/clusters/c-1").build()?;
-    /// let error = HyperTransport::builder("localhost:8080").build().map(|_| ()).map_err(|e| e.to_string());
-    /// assert_eq!(
-    ///     error,
-    ///     Err("server URL \"localhost:8080\": it has no scheme; write it like https://host:6443".to_owned()),
-    /// );
-    /// # Ok::<(), informer_hyper::BuildError>(())
-    /// ```
-    pub fn builder(url: impl Into<String>) -> HyperBuilder {
-        HyperBuilder::new(url.into())
-    }
-
     /// Returns the server's URL, including its port.
     #[must_use]
     pub fn url(&self) -> String {
@@ -149,8 +126,11 @@ impl SendTransport for HyperTransport {
         Box::pin(self.send(get))
     }
 
-    fn boxed_chunk(body: &mut HyperBody) -> BoxChunk<'_, Self> {
-        Box::pin(body.chunk())
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut HyperBody,
+        error: fn(Self::Error) -> E,
+    ) -> BoxChunk<'_, E> {
+        Box::pin(async move { body.chunk().await.map_err(error) })
     }
 }
 

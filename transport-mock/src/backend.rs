@@ -7,7 +7,19 @@ use core::fmt::Debug;
 use informer_core::{Head, Instant, transport::FailureKind};
 
 use crate::log::RequestLog;
-use crate::server::Write;
+
+/// A write: a request with another method than GET.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Write<'a> {
+    /// The method: POST, PUT, PATCH or DELETE.
+    pub method: &'a str,
+    /// The path and query.
+    pub target: &'a str,
+    /// The `Content-Type` header, which determines the kind of patch.
+    pub content_type: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+}
 
 /// A server without sockets and without a clock. Requests are passed in, and responses are polled.
 ///

@@ -124,7 +124,7 @@ mod tokio_clock;
 #[cfg(feature = "std")]
 mod transport;
 
-pub use backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
+pub use backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId, Write};
 pub use config::{Config, DeleteAnswer, DropParameter, Gone, Protobuf};
 pub use fault::Fault;
 pub use informer_core::{
@@ -137,9 +137,7 @@ pub use script::{ScriptError, ScriptedServer};
 pub use serde_json::{Value, json};
 #[cfg(feature = "serve")]
 pub use serve::{Serving, serve};
-pub use server::{
-    Admission, DefinitionError, FakeServer, MutationError, ObjectRef, Operation, Write,
-};
+pub use server::{Admission, DefinitionError, FakeServer, MutationError, ObjectRef, Operation};
 #[cfg(feature = "tower")]
 pub use service::{MockService, ServiceBody};
 pub use shrink::shrink;

@@ -15,7 +15,6 @@ use crate::backend::{Backend, Chunk, HeadPoll, ResponseHead, ResponseId};
 use crate::clock::VirtualClock;
 use crate::log::RequestLog;
 use crate::server::{FakeServer, MutationError};
-use crate::transport::MockTransport;
 
 /// A server and its clock, shared by a test and by the transports of the code under test. Clones share the same server.
 ///
@@ -90,12 +89,6 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
     #[must_use]
     pub const fn clock(&self) -> &T {
         &self.clock
-    }
-
-    /// Creates a transport to the server.
-    #[must_use]
-    pub fn transport(&self) -> MockTransport<B, T> {
-        MockTransport::new(self.clone())
     }
 
     /// Calls a function with the server at the current time, and wakes the tasks that wait for responses.

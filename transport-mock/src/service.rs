@@ -14,9 +14,9 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use informer_core::{Timer as _, transport::FailureKind};
 
+use crate::backend::Write;
 use crate::backend::{Backend, ResponseHead};
 use crate::mock::{Exchange, Mock};
-use crate::server::Write;
 use crate::tokio_clock::TokioClock;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

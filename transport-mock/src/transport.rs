@@ -46,8 +46,16 @@ pub struct MockTransport<B = FakeServer, T = VirtualClock> {
     keep_alive: bool,
 }
 
+impl<B: Backend, T: Timer + Clone> Mock<B, T> {
+    /// Creates a transport to the server.
+    #[must_use]
+    pub fn transport(&self) -> MockTransport<B, T> {
+        MockTransport::new(self.clone())
+    }
+}
+
 impl<B: Backend, T: Timer + Clone> MockTransport<B, T> {
-    pub(crate) fn new(mock: Mock<B, T>) -> Self {
+    fn new(mock: Mock<B, T>) -> Self {
         Self {
             mock,
             idle: Arc::default(),
@@ -116,8 +124,11 @@ impl<B: Backend + Send + 'static> SendTransport for MockTransport<B, TokioClock>
         Box::pin(self.send(get))
     }
 
-    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
-        Box::pin(body.chunk())
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut Self::Body,
+        error: fn(Self::Error) -> E,
+    ) -> BoxChunk<'_, E> {
+        Box::pin(async move { body.chunk().await.map_err(error) })
     }
 }
 

@@ -25,7 +25,6 @@ pub use record::{Reached, Record, Recording};
 pub use source::SourceId;
 pub use step::{Step, decode_object, object_of, take_frame};
 pub use store::{IndexError, NAMESPACE_INDEX, Values as IndexValues};
-pub(crate) use walk::End;
 
 use core::fmt;
 
@@ -33,9 +32,8 @@ use enqueue::Incoming;
 use pop::{Notice, Stash};
 pub use queue::KnownObjects;
 use queue::{Mode, Queue};
-use source::SourceState;
+use source::{SourceState, Walk};
 use store::{Held, Store, Values};
-use walk::{Walk, WalkKind};
 
 use crate::object::Cached;
 use crate::storage::table::Table;

@@ -1,6 +1,6 @@
 //! The sources of a cache: their lists, their versions, and what they lack.
 
-use super::{Cache, End, Walk, WalkKind};
+use super::Cache;
 use crate::object::{Cached, ResourceVersion};
 use crate::storage::{Few, Storage};
 
@@ -75,6 +75,60 @@ pub(super) enum Lack {
     Room,
 }
 
+/// A walk over the objects of a source, or of all sources; see `walk`.
+pub(super) struct Walk<X> {
+    pub(super) kind: WalkKind<X>,
+    pub(super) begun: bool,
+    /// The source whose objects are being visited; a resync visits those of every source.
+    pub(super) source: u16,
+}
+
+#[derive(Clone)]
+pub(super) enum WalkKind<X> {
+    /// Deletes objects that a complete list did not contain. After the first list, notifies of the others.
+    Sweep {
+        epoch: u32,
+        relist: u32,
+        end: SweepEnd<X>,
+        /// The strongest reason for a rejection in the list.
+        rejected: Lack,
+    },
+    /// Replays all objects.
+    Resync { pass: u32 },
+}
+
+/// The effect of the end of a sweep on its source.
+#[derive(Clone)]
+pub(crate) enum SweepEnd<X> {
+    /// The list of this version is complete.
+    Complete(ResourceVersion<X>),
+    /// The state that a journal had at this version is complete.
+    Restored(ResourceVersion<X>),
+    /// None: the objects are removed, and the source starts empty.
+    Forgotten,
+    /// The source is removed.
+    Removed,
+}
+
+impl<X> Walk<X> {
+    pub(super) const fn new(source: u16, kind: WalkKind<X>) -> Self {
+        Self {
+            kind,
+            begun: false,
+            source,
+        }
+    }
+
+    pub(super) const fn is_resync(&self) -> bool {
+        matches!(self.kind, WalkKind::Resync { .. })
+    }
+
+    /// Returns whether it is a sweep of this source.
+    pub(super) const fn sweeps(&self, source: u16) -> bool {
+        !self.is_resync() && self.source == source
+    }
+}
+
 impl<X> SourceState<X> {
     /// Returns whether another source can get the place.
     const fn is_free(&self) -> bool {
@@ -139,7 +193,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if let Some(state) = self.source_mut(place) {
             state.stage = Presence::Leaving;
         }
-        self.sweep_source(place, End::Removed);
+        self.sweep_source(place, SweepEnd::Removed);
         true
     }
 
@@ -196,7 +250,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Begins a list of a source. If the previous list was not complete, this one continues it.
-    pub(crate) fn begin(&mut self, source: u16) {
+    pub(super) fn begin(&mut self, source: u16) {
         self.epoch = self.epoch.wrapping_add(1);
         let epoch = self.epoch;
         if let Some(source) = self.source_mut(source) {
@@ -233,24 +287,24 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Handlers are notified of a restored list as the initial state, and readers can use it. The source becomes synced
     /// only when the server completes a list or [confirms](Cache::confirm) the restored version. Nothing of a forgotten
     /// list was notified, and the list begins again.
-    pub(crate) fn end_list(&mut self, source: u16, end: End<S::Text>) {
-        if matches!(end, End::Forgotten) {
+    pub(super) fn end_list(&mut self, source: u16, end: SweepEnd<S::Text>) {
+        if matches!(end, SweepEnd::Forgotten) {
             self.begin(source);
         }
         let Some(state) = self.source_mut(source) else {
             return;
         };
-        if !matches!(end, End::Forgotten) {
+        if !matches!(end, SweepEnd::Forgotten) {
             (state.in_list, state.completed) = (false, true);
             // A version that is still pending is older than the list.
             state.pending_version = None;
-            state.restored |= matches!(end, End::Restored(_));
+            state.restored |= matches!(end, SweepEnd::Restored(_));
         }
         self.sweep_source(source, end);
     }
 
     /// Begins to visit the objects of a source, to delete those that its latest list did not contain.
-    fn sweep_source(&mut self, source: u16, end: End<S::Text>) {
+    fn sweep_source(&mut self, source: u16, end: SweepEnd<S::Text>) {
         let Some(state) = self.source(source) else {
             return;
         };

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
+use super::source::SweepEnd;
 use crate::cache::store::Values;
-use crate::cache::{Cache, End, Record, Recording, SourceId};
+use crate::cache::{Cache, Record, Recording, SourceId};
 use crate::decode::{Decode, RawObject};
 use crate::object::{Cached, KeyError, MAX_KEY, Object, ResourceVersion, Uid};
 use crate::reflector::{Change, Frame, ObjectFrame};
@@ -67,17 +68,6 @@ impl<'a, T, S: Storage> Step<'a, T, S> {
             values: None,
         }
     }
-
-    /// Returns the step of a frame that contains neither an object nor a report.
-    #[must_use]
-    pub fn of_frame(frame: &Frame<'_, S::Text>) -> Option<Self> {
-        match frame {
-            Frame::Begin => Some(Self::Begin),
-            Frame::Complete { version } => Some(Self::Complete((*version).clone())),
-            Frame::Bookmark { .. } => Some(Self::Confirm),
-            Frame::Object(_) | Frame::Report(_) | Frame::Internal => None,
-        }
-    }
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
@@ -139,7 +129,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                         recorder.append(Record::Delete { key: key.as_ref() });
                     }
                 }
-                self.end_list(source, End::Complete(version.clone()));
+                self.end_list(source, SweepEnd::Complete(version.clone()));
                 recorder.complete();
                 if self.take_distrust(source) {
                     recorder.distrust();
@@ -156,8 +146,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                     self.advance(source, version);
                 }
             }
-            Step::Restored(version) => self.end_list(source, End::Restored(version)),
-            Step::Forget => self.end_list(source, End::Forgotten),
+            Step::Restored(version) => self.end_list(source, SweepEnd::Restored(version)),
+            Step::Forget => self.end_list(source, SweepEnd::Forgotten),
         }
         Ok(false)
     }
@@ -207,10 +197,10 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
 ) where
     S::Text: PartialEq,
 {
-    match &frame {
+    let step = match frame {
         Frame::Object(frame) => {
             let key = frame.key;
-            let object = decode_object(decode, frame, report);
+            let object = decode_object(decode, &frame, report);
             let step = Step::Object {
                 change: frame.change,
                 key,
@@ -224,14 +214,20 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
                 Ok(false) => {}
                 Err(why) => report(Report::about(Phase::Cache, why.problem(key))),
             }
+            None
         }
-        Frame::Report(problem) => report(*problem),
-        Frame::Begin | Frame::Complete { .. } | Frame::Bookmark { .. } | Frame::Internal => {
-            if let Some(step) = Step::of_frame(&frame) {
-                // Objects alone are rejected.
-                let _ = cache.apply(source, step, recorder);
-            }
+        Frame::Report(problem) => {
+            report(problem);
+            None
         }
+        Frame::Begin => Some(Step::Begin),
+        Frame::Complete { version } => Some(Step::Complete(version.clone())),
+        Frame::Bookmark { .. } => Some(Step::Confirm),
+        Frame::Internal => None,
+    };
+    if let Some(step) = step {
+        // Objects alone are rejected.
+        let _ = cache.apply(source, step, recorder);
     }
     recorder.report(report);
 }

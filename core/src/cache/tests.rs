@@ -15,6 +15,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
+use super::source::SweepEnd;
 use super::*;
 use crate::object::{KeyError, Object, ResourceVersion, Uid};
 use crate::reflector::Change;
@@ -101,7 +102,7 @@ where
 
     fn done(&mut self, source: u16, version: u32) {
         let version = ResourceVersion::new(&version.to_string());
-        self.0.end_list(source, End::Complete(version));
+        self.0.end_list(source, SweepEnd::Complete(version));
     }
 
     /// Applies a complete list.
@@ -754,7 +755,7 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
         pods.begin(0);
         pods.listed(0, "a", 6);
         if restored {
-            pods.end_list(0, End::Restored(ResourceVersion::new("7")));
+            pods.end_list(0, SweepEnd::Restored(ResourceVersion::new("7")));
         } else {
             pods.done(0, 7);
         }
@@ -775,7 +776,7 @@ fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
         let mut pods = default_pods();
         pods.begin(0);
         pods.listed(0, "a", 1);
-        pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+        pods.end_list(0, SweepEnd::Restored(ResourceVersion::new("4")));
         assert_eq!(pods.notified(), ["add* a@1"]);
         pods.0
             .apply(
@@ -800,7 +801,7 @@ fn a_deletion_within_a_list_does_not_confirm_the_restored_state() {
     pods.begin(0);
     pods.listed(0, "a", 1);
     pods.listed(0, "b", 1);
-    pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+    pods.end_list(0, SweepEnd::Restored(ResourceVersion::new("4")));
     assert_eq!(pods.notified(), ["add* a@1", "add* b@1"]);
     pods.begin(0);
     let gone = Step::object(Change::Deleted, "a", item("u-a", 5));
@@ -816,7 +817,7 @@ fn a_deletion_within_a_list_does_not_confirm_the_restored_state() {
 fn a_confirmed_cache_is_not_idle_until_it_has_notified_of_that() {
     let mut pods = default_pods();
     pods.begin(0);
-    pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+    pods.end_list(0, SweepEnd::Restored(ResourceVersion::new("4")));
     pods.notified();
     pods.0
         .apply(SourceId::FIRST, Step::Confirm, &mut ())
@@ -831,7 +832,7 @@ fn a_change_does_not_confirm_a_list_that_is_being_notified() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
-    pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+    pods.end_list(0, SweepEnd::Restored(ResourceVersion::new("4")));
     pods.notified();
     pods.list(0, 6, &[]);
     let step = Step::object(Change::Added, "b", item("u-b", 7));

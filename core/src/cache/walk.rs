@@ -6,62 +6,9 @@
 
 use super::Cache;
 use super::pop::{Notice, Outcome};
-use super::source::{Lack, SourceState};
-use crate::object::{Cached, ResourceVersion};
+use super::source::{Lack, SourceState, SweepEnd, Walk, WalkKind};
+use crate::object::Cached;
 use crate::storage::{Few, Last, Payload, SlotId, Storage};
-
-pub(super) struct Walk<X> {
-    kind: WalkKind<X>,
-    begun: bool,
-    /// The source whose objects are being visited; a resync visits those of every source.
-    source: u16,
-}
-
-#[derive(Clone)]
-pub(super) enum WalkKind<X> {
-    /// Deletes objects that a complete list did not contain. After the first list, notifies of the others.
-    Sweep {
-        epoch: u32,
-        relist: u32,
-        end: End<X>,
-        /// The strongest reason for a rejection in the list.
-        rejected: Lack,
-    },
-    /// Replays all objects.
-    Resync { pass: u32 },
-}
-
-/// The effect of the end of a sweep on its source.
-#[derive(Clone)]
-pub(crate) enum End<X> {
-    /// The list of this version is complete.
-    Complete(ResourceVersion<X>),
-    /// The state that a journal had at this version is complete.
-    Restored(ResourceVersion<X>),
-    /// None: the objects are removed, and the source starts empty.
-    Forgotten,
-    /// The source is removed.
-    Removed,
-}
-
-impl<X> Walk<X> {
-    pub(super) const fn new(source: u16, kind: WalkKind<X>) -> Self {
-        Self {
-            kind,
-            begun: false,
-            source,
-        }
-    }
-
-    pub(super) const fn is_resync(&self) -> bool {
-        matches!(self.kind, WalkKind::Resync { .. })
-    }
-
-    /// Returns whether it is a sweep of this source.
-    pub(super) const fn sweeps(&self, source: u16) -> bool {
-        !self.is_resync() && self.source == source
-    }
-}
 
 impl<T: Cached, S: Storage> Cache<T, S> {
     /// Begins a resync: every object is replayed, without a request to the API server. Returns the number of the pass,
@@ -135,7 +82,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 ref end,
                 ..
             } => {
-                let notifies = !matches!(end, End::Forgotten);
+                let notifies = !matches!(end, SweepEnd::Forgotten);
                 self.sweep(id, epoch, relist, notifies)
             }
             WalkKind::Resync { pass } => self.replay(id, pass),
@@ -191,12 +138,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Outcome::Continue
     }
 
-    fn finish_sweep(&mut self, source: u16, end: End<S::Text>, rejected: Lack) -> Outcome {
+    fn finish_sweep(&mut self, source: u16, end: SweepEnd<S::Text>, rejected: Lack) -> Outcome {
         let (version, restored) = match end {
-            End::Complete(version) => (version, false),
-            End::Restored(version) => (version, true),
-            End::Forgotten => return Outcome::Continue,
-            End::Removed => {
+            SweepEnd::Complete(version) => (version, false),
+            SweepEnd::Restored(version) => (version, true),
+            SweepEnd::Forgotten => return Outcome::Continue,
+            SweepEnd::Removed => {
                 self.free_place(source);
                 return self.notify_synced();
             }

@@ -17,6 +17,7 @@ mod index;
 mod log;
 mod medium;
 mod recorder;
+mod restore;
 mod retry;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ pub use index::{Index, Scanned};
 pub use log::{Log, LogError};
 pub use medium::{Area, Medium, Room};
 pub use recorder::Recorder;
+pub use restore::{Restore, restore};
 pub use retry::Retry;
 
 pub use crate::cache::{Reached, Record, Recording};

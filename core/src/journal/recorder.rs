@@ -1,12 +1,14 @@
 //! The recorder: from steps to records, and back.
 
-use core::cell::RefCell;
 use core::time::Duration;
 
-use super::{Identity, Loss, LostRecords, Reached, Record, RecordLog, Recording, Restored, Retry};
-use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, object_of};
+use super::{
+    Identity, Loss, LostRecords, Reached, Record, RecordLog, Recording, Restore, Restored, Retry,
+    restore,
+};
+use crate::cache::{Cache, ObjectNotification, SourceId, Step, object_of};
 use crate::decode::{Decode, RawObject};
-use crate::object::{KeyBuf, MAX_KEY, Object, ResourceVersion};
+use crate::object::{KeyBuf, KeyError, MAX_KEY, Object, ResourceVersion};
 use crate::reflector::Change;
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
@@ -128,68 +130,28 @@ impl<J: RecordLog> Recorder<J> {
     where
         S::Text: PartialEq,
     {
-        let mut restored = None;
-        let mut unusable = LostRecords::new(Loss::Unusable, 0, 0);
-        let reports = RefCell::new(&mut *report);
-        let source = cache.place(id)?;
-        cache.begin(source);
-        let mut take = |record: Record<'_>| {
-            let (change, key, bytes) = match record {
-                Record::Put { key, object } => (Change::Listed, key, object),
-                Record::Delete { key } => (Change::Deleted, key, &[][..]),
-                Record::Stale { key } => (Change::Modified, key, &[][..]),
-                Record::Version(reached) => {
-                    restored = Some(Restored::of(&reached));
-                    return;
-                }
-            };
-            let report = &mut **reports.borrow_mut();
-            let is_put = change == Change::Listed;
-            let object = is_put
-                .then(|| {
-                    let raw = RawObject::parse(bytes);
-                    object_of(decode.restore(&raw), &raw, key, report)
-                })
-                .flatten();
-            let is_lost = is_put && object.is_none();
-            let step = Step::Object {
-                change,
-                key,
-                object,
-                values: None,
-            };
-            let applied = cache.apply(id, step, &mut ());
-            if let Err(why) = applied {
-                report(Report::about(Phase::Cache, why.problem(key)));
-            }
-            if is_lost || applied.is_err() {
-                unusable.records += 1;
-                unusable.bytes += bytes.len() as u64;
-            }
-            // The restored objects have no notifications yet, so these are of other sources.
-            while let Some(notification) = cache.pop() {
-                notify(notification);
-            }
+        cache.place(id)?;
+        let mut into = RestoredSource {
+            decode,
+            cache,
+            id,
+            notify,
+            report,
+            unusable: LostRecords::new(Loss::Unusable, 0, 0),
         };
-        let loaded = self.journal.load(identity, &mut take, &mut |lost| {
-            report_loss(lost, &mut **reports.borrow_mut());
-        });
-        if let Err(error) = loaded {
+        // Only objects are rejected.
+        let _ = into.apply(Step::Begin);
+        let restored = restore(&mut self.journal, identity, &mut into);
+        // An entry in the journal but not in the cache would never be swept by a list.
+        self.broken |= into.unusable.records > 0;
+        let restored = restored.unwrap_or_else(|error| {
             self.failed(error);
-        }
-        let Some(mut restored) = restored.filter(|_| !self.broken) else {
-            cache.end_list(source, End::Forgotten);
+            None
+        });
+        if restored.is_none() {
             self.report(report);
-            return None;
-        };
-        if unusable.records > 0 {
-            report_loss(unusable, report);
-            // An entry in the journal but not in the cache would never be swept by a list.
-            self.broken = true;
-            restored.complete = false;
         }
-        cache.end_list(source, End::Restored(restored.version.clone()));
-        Some(restored)
+        restored
     }
 
     fn note(&mut self, done: Result<(), J::Error>) {
@@ -201,6 +163,71 @@ impl<J: RecordLog> Recorder<J> {
     fn failed(&mut self, error: J::Error) {
         (self.broken, self.failed) = (true, true);
         self.error = Some(error);
+    }
+}
+
+/// A source that is being restored.
+struct RestoredSource<'a, D: Decode, S: Storage, N> {
+    decode: &'a D,
+    cache: &'a mut Cache<Object<D::Value, S::Text>, S>,
+    id: SourceId,
+    notify: &'a mut N,
+    report: &'a mut dyn FnMut(Report<'_>),
+    unusable: LostRecords,
+}
+
+impl<D: Decode, S: Storage<Text: PartialEq>, N> RestoredSource<'_, D, S, N> {
+    fn apply(&mut self, step: Step<'_, Object<D::Value, S::Text>, S>) -> Result<bool, KeyError> {
+        self.cache.apply(self.id, step, &mut ())
+    }
+}
+
+impl<D, S, N> Restore<S::Text> for RestoredSource<'_, D, S, N>
+where
+    D: Decode,
+    S: Storage<Text: PartialEq>,
+    N: FnMut(ObjectNotification<'_, D::Value, S::Text>),
+{
+    fn change(&mut self, change: Change, key: &str, bytes: &[u8]) {
+        let is_put = change == Change::Listed;
+        let object = if is_put {
+            let raw = RawObject::parse(bytes);
+            object_of(self.decode.restore(&raw), &raw, key, self.report)
+        } else {
+            None
+        };
+        let is_lost = is_put && object.is_none();
+        let step = Step::Object {
+            change,
+            key,
+            object,
+            values: None,
+        };
+        let applied = self.apply(step);
+        if let Err(why) = applied {
+            (self.report)(Report::about(Phase::Cache, why.problem(key)));
+        }
+        if is_lost || applied.is_err() {
+            self.unusable.records += 1;
+            self.unusable.bytes += bytes.len() as u64;
+        }
+        // The restored objects have no notifications yet, so these are of other sources.
+        while let Some(notification) = self.cache.pop() {
+            (self.notify)(notification);
+        }
+    }
+
+    fn end(&mut self, restored: Option<&Restored<S::Text>>) -> LostRecords {
+        let step = restored.map_or(Step::Forget, |restored| {
+            Step::Restored(restored.version.clone())
+        });
+        // Only objects are rejected.
+        let _ = self.apply(step);
+        self.unusable
+    }
+
+    fn lost(&mut self, lost: LostRecords) {
+        (self.report)(Report::about(Phase::Journal, Problem::JournalLost { lost }));
     }
 }
 
@@ -278,7 +305,7 @@ impl<J: RecordLog> Recording for Recorder<J> {
         self.unsaved = false;
         if self.failed && !self.broken {
             (self.failed, self.recovered) = (false, true);
-            self.retry.settle();
+            self.retry.reset();
         }
     }
 
@@ -302,9 +329,4 @@ impl<J: RecordLog> Recording for Recorder<J> {
         // The journal cannot be rewritten from the cache, since a decoder does not store the JSON of an object.
         (self.failed || self.distrusts) && self.broken && !self.in_list && self.retry.is_due(now)
     }
-}
-
-/// Reports a part of a journal that was not restored.
-fn report_loss(lost: LostRecords, report: &mut dyn FnMut(Report<'_>)) {
-    report(Report::about(Phase::Journal, Problem::JournalLost { lost }));
 }

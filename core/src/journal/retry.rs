@@ -67,7 +67,7 @@ impl Retry {
     }
 
     /// Ends the current delay, because no attempt is needed any more.
-    pub const fn settle(&mut self) {
+    pub const fn reset(&mut self) {
         self.due = None;
     }
 }

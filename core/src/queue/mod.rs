@@ -5,7 +5,6 @@ mod limit;
 mod metrics;
 #[cfg(test)]
 mod tests;
-mod waiters;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::cmp::Reverse;
@@ -14,7 +13,6 @@ use core::time::Duration;
 pub use self::bucket::TokenBucket;
 pub use self::limit::{Exponential, FastSlow, MaxOf, MaxWait, RateLimit};
 pub use self::metrics::{QueueMetrics, Spread};
-pub use self::waiters::{Turn, Waiter, Waiters};
 use crate::time::{Instant, earliest};
 
 /// The most keys in a row that may pass the oldest ready key.
@@ -35,7 +33,7 @@ const MOST_PASSED: u32 = 16;
 /// The queue has no clock and never waits: [`take`](Self::take) returns the key to process now, and
 /// [`ready_at`](Self::ready_at) the time to check again. A delayed key is ready from its time on, whether or not a worker
 /// asks for one: every method that changes the queue and gets the time begins with [`advance`](Self::advance).
-/// [`Waiters`] implements the rules for sleeping workers. Memory is used for keys that wait, that are being processed, or
+/// Memory is used for keys that wait, that are being processed, or
 /// whose failures the rate limit has counted.
 ///
 /// ```
@@ -314,7 +312,8 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     }
 
     /// Returns the time of the next delayed key, if there is one.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
         self.delayed.first_key_value().map(|((due, _), _)| *due)
     }
 

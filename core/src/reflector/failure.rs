@@ -1,20 +1,19 @@
-//! Failed, rejected and ended requests, and the reaction to each.
+//! Requests that fail or end, and the reaction to each.
 
 use core::time::Duration;
 
 use super::config::{
-    HEALTHY, HEARTBEAT, LONGEST_RETRY_AFTER, MAX_RETRIES, PERMANENT_CAP, POLLS, REOPEN_WINDOW,
-    REOPENS, RETRY_DELAY, SHORT, STREAM_SILENCE,
+    HEALTHY, HEARTBEAT, MAX_RETRIES, PERMANENT_CAP, POLLS, REOPEN_WINDOW, REOPENS, RETRY_DELAY,
+    SHORT, STREAM_SILENCE,
 };
 use super::pending::StoredProblem;
 use super::read::Outcome;
 use super::{Call, From, Initial, Next, Phase, Purpose, Reflector, RequestId, RunState, Target};
-use crate::report::{Level, Phase as ReportPhase};
-use crate::resource::NamePart;
+use crate::report::{Level, Phase as ReportPhase, RequestProblem};
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::transport::{End, FailureKind, TransportFailure};
-use crate::wire::{ErrorClass, FrameBuffer, Status, classify};
+use crate::wire::{ErrorClass, FrameBuffer};
 
 impl<R: Target, S: Storage> Reflector<R, S> {
     /// Handles a request without an answer. A GET that was cut off is retried within the reflector.
@@ -34,7 +33,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.retry_at(now, call, if stale { Duration::ZERO } else { RETRY_DELAY });
             return;
         }
-        let problem = StoredProblem::Transport(failure.kind);
+        let problem = RequestProblem::Transport(failure.kind).into();
         // The next run has the same resource and selectors, so the reaction is that to a server that rejects them.
         if failure.kind == FailureKind::Request {
             self.fail_run(now, phase_of(call.verb), problem, Some(ErrorClass::Invalid));
@@ -55,109 +54,24 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Handles a name that no server can have, which is in the buffer of the error body.
-    pub(super) fn refuse_name(&mut self, now: Instant, verb: Purpose, part: NamePart) {
-        let problem = StoredProblem::InvalidName(part);
-        self.fail_run(now, phase_of(verb), problem, Some(ErrorClass::Invalid));
-    }
-
-    /// Handles an error answer with a complete body.
-    pub(super) fn refused(
-        &mut self,
-        now: Instant,
-        call: Call,
-        status: u16,
-        retry_after: Option<Duration>,
-    ) {
-        let body = self.error.as_slice();
-        let parsed = Status::parse(body);
-        let class = classify(status, parsed.as_ref(), body);
-        let is_expired = parsed.is_some_and(|status| status.reason.eq_str("Expired"));
-        let problem = StoredProblem::Answer { class, status };
-        // A rejected format or parameter is not requested again. That ends, since each step removes one of them.
-        if let Some(simpler) = self.accept.simpler(status) {
-            self.accept = simpler;
-            self.report_at(phase_of(call.verb), problem, None, Level::Debug);
-            self.resend();
-            return;
-        }
-        let asked = retry_after
-            .filter(|_| (status == 429 || status >= 500) && class != ErrorClass::TooLarge);
-        let wait = asked.map(|asked| asked.min(LONGEST_RETRY_AFTER));
-        if wait < asked {
-            let problem = StoredProblem::LongRetryAfter(asked.unwrap_or_default());
-            self.report(phase_of(call.verb), problem, wait);
-        }
-        if let Some(wait) = wait
-            && call.retries < MAX_RETRIES
-        {
-            self.report_at(phase_of(call.verb), problem, Some(wait), Level::Info);
-            self.retry_at(now, call, wait);
-            return;
-        }
-        // The wait also applies after the last retry was rejected.
-        if !self.config.client_go {
-            self.asked_wait = wait;
-        }
-        match call.verb {
-            Purpose::List => self.list_refused(now, class, problem, is_expired),
-            // A gateway answers for an API server that is down.
-            Purpose::Watch if self.resuming && status >= 500 && class != ErrorClass::TooLarge => {
-                self.open_later(now, call, problem);
-            }
-            Purpose::Watch if class == ErrorClass::TooManyRequests => {
-                self.open_later(now, call, problem);
-            }
-            Purpose::Watch if class == ErrorClass::MethodNotAllowed && !self.config.client_go => {
-                self.not_watched(now);
-            }
-            Purpose::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
-            Purpose::Stream => self.stream_refused(now, call, class, problem),
-        }
-        self.asked_wait = None;
-    }
-
-    /// Handles the answer that the resource cannot be watched. It is listed from time to time.
-    fn not_watched(&mut self, now: Instant) {
-        // A restored state has not been confirmed by a list.
-        let wait = if core::mem::take(&mut self.resuming) {
-            Duration::ZERO
-        } else {
-            self.poll_interval()
-        };
-        if self.polls.replace(0).is_none() {
-            let problem = StoredProblem::NotWatched(self.poll_interval());
-            self.report(ReportPhase::Watch, problem, Some(wait));
-        }
-        self.run_after(now, wait);
-    }
-
-    fn poll_interval(&self) -> Duration {
-        self.config.poll_interval.max(Duration::from_secs(1))
-    }
-
-    fn run_after(&mut self, now: Instant, wait: Duration) {
-        self.state = RunState::Paused {
-            until: now + wait,
-            then: Next::Run,
-        };
-    }
-
     /// Handles the end of a body, which is too early except for a watch.
     pub(super) fn body_ended(&mut self, now: Instant, call: Call, end: End) {
         match call.verb {
             Purpose::List => {
                 let problem = match end {
-                    End::Clean => StoredProblem::Truncated,
-                    End::Failed(failure) => StoredProblem::Transport(failure.kind),
+                    End::Clean => RequestProblem::Truncated,
+                    End::Failed(failure) => RequestProblem::Transport(failure.kind),
                 };
-                self.fail_run(now, ReportPhase::List, problem, None);
+                self.fail_run(now, ReportPhase::List, problem.into(), None);
             }
             Purpose::Stream if call.initial => {
                 if is_very_short(now, &call) {
-                    self.fall_back(now, StoredProblem::VeryShortWatch);
+                    self.fall_back(now, RequestProblem::VeryShortWatch.into());
                 } else if self.is_endless(now, &call) {
-                    self.fall_back(now, StoredProblem::EndlessStream(self.run.stream_limit));
+                    self.fall_back(
+                        now,
+                        RequestProblem::EndlessStream(self.run.stream_limit).into(),
+                    );
                 } else {
                     self.run.streamed += now - call.sent;
                     self.reopen(now, call, Next::Stream);
@@ -172,23 +86,32 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let silence = now - call.last_byte;
         match call.verb {
             Purpose::List => {
-                self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None);
+                self.fail_run(
+                    now,
+                    ReportPhase::List,
+                    RequestProblem::Silent(silence).into(),
+                    None,
+                );
             }
             Purpose::Stream if call.initial => {
                 let problem = if now - call.last_event >= STREAM_SILENCE {
-                    StoredProblem::NoInitialEvents(STREAM_SILENCE)
+                    RequestProblem::NoInitialEvents(STREAM_SILENCE)
                 } else {
-                    StoredProblem::EndlessStream(self.run.stream_limit)
+                    RequestProblem::EndlessStream(self.run.stream_limit)
                 };
-                self.fall_back(now, problem);
+                self.fall_back(now, problem.into());
             }
             Purpose::Watch if self.is_doubtful(now) || self.is_ahead(&call) => {
-                let problem = StoredProblem::Silent(silence);
+                let problem = RequestProblem::Silent(silence).into();
                 self.fail_run(now, ReportPhase::Watch, problem, None);
             }
             Purpose::Watch | Purpose::Stream => {
                 self.lacks_bookmarks |= !self.bookmarks_seen;
-                self.report(ReportPhase::Watch, StoredProblem::Silent(silence), None);
+                self.report(
+                    ReportPhase::Watch,
+                    RequestProblem::Silent(silence).into(),
+                    None,
+                );
                 self.note_health(now, &call);
                 self.reopen(now, call, Next::Watch);
             }
@@ -208,7 +131,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 Some(_) | None => self.call(now, Purpose::Watch),
             }
         } else if self.run.progress.is_endless(self.run.token.as_slice()) {
-            self.fail_run(now, ReportPhase::List, StoredProblem::EndlessPages, None);
+            self.fail_run(
+                now,
+                ReportPhase::List,
+                RequestProblem::EndlessPages.into(),
+                None,
+            );
         } else {
             self.run.pages = self.run.pages.saturating_add(1);
             self.run.paged = true;
@@ -216,16 +144,16 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    pub(super) fn settle_outcome(&mut self, now: Instant, call: Call, outcome: Outcome) {
+    pub(super) fn handle_outcome(&mut self, now: Instant, call: Call, outcome: Outcome) {
         let problem = match outcome {
-            Outcome::NotJson(error) => StoredProblem::NotJson(error),
-            Outcome::NotAList => StoredProblem::NotAList,
-            Outcome::NotAnEvent => StoredProblem::NotAnEvent,
-            Outcome::TokenTooLong => StoredProblem::RequestTooLong,
+            Outcome::NotJson(error) => RequestProblem::NotJson(error),
+            Outcome::NotAList => RequestProblem::NotAList,
+            Outcome::NotAnEvent => RequestProblem::NotAnEvent,
+            Outcome::TokenTooLong => RequestProblem::RequestTooLong,
             Outcome::WentBack => {
                 // Its changes from here on do not follow from the state of the cache.
                 self.version_unavailable = true;
-                StoredProblem::VersionWentBack
+                RequestProblem::VersionWentBack
             }
             Outcome::ErrorEvent => {
                 self.cancel = Some(call.id);
@@ -236,13 +164,24 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         };
         self.cancel = Some(call.id);
         match call.verb {
-            Purpose::List => self.fail_run(now, ReportPhase::List, problem, None),
-            Purpose::Stream if call.initial => self.fall_back(now, problem),
+            Purpose::List => self.fail_run(now, ReportPhase::List, problem.into(), None),
+            Purpose::Stream if call.initial => self.fall_back(now, problem.into()),
             Purpose::Watch | Purpose::Stream => {
                 self.note_health(now, &call);
-                self.fail_in_stream(now, problem, None);
+                self.fail_in_stream(now, problem.into(), None);
             }
         }
+    }
+
+    pub(super) fn poll_interval(&self) -> Duration {
+        self.config.poll_interval.max(Duration::from_secs(1))
+    }
+
+    pub(super) fn run_after(&mut self, now: Instant, wait: Duration) {
+        self.state = RunState::Paused {
+            until: now + wait,
+            then: Next::Run,
+        };
     }
 
     /// Retries the request under a new id.
@@ -287,7 +226,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         begins_with_list && in_pages || was_the_same
     }
 
-    fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
+    pub(super) fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
         let retries = call.retries.saturating_add(1);
         self.state = RunState::Calling(Call {
             phase: Phase::Retry { at: now + wait },
@@ -296,88 +235,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         });
     }
 
-    fn list_refused(
-        &mut self,
-        now: Instant,
-        class: ErrorClass,
-        problem: StoredProblem,
-        is_expired: bool,
-    ) {
-        if is_expired && self.run.pages > 0 && !self.run.whole {
-            // An expired page cannot be requested again, so the list is requested without pages.
-            self.report_at(ReportPhase::List, problem, None, Level::Debug);
-            self.run.whole = true;
-            self.first_page(now);
-        } else if matches!(class, ErrorClass::Expired | ErrorClass::TooLarge) && !self.run.retried {
-            self.report_at(ReportPhase::List, problem, None, Level::Debug);
-            self.run.retried = true;
-            self.run.whole = false;
-            self.run.paged = false;
-            self.run.from = From::Newest;
-            self.version_unavailable = true;
-            self.first_page(now);
-        } else if class == ErrorClass::BadRequest && !self.run.token.as_slice().is_empty() {
-            // The server rejects its own token rather than the parameters, and the next list gets a new token.
-            let delay = self.pause_run(now, None);
-            self.report_at(ReportPhase::List, problem, Some(delay), Level::Warn);
-        } else {
-            self.fail_run(now, ReportPhase::List, problem, Some(class));
-        }
-    }
-
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "every other refusal leads to a list"
-    )]
-    fn stream_refused(
-        &mut self,
-        now: Instant,
-        call: Call,
-        class: ErrorClass,
-        problem: StoredProblem,
-    ) {
-        match class {
-            ErrorClass::TooManyRequests => self.open_later(now, call, problem),
-            ErrorClass::Expired | ErrorClass::TooLarge if self.run.from != From::Newest => {
-                self.report_at(ReportPhase::Stream, problem, None, Level::Debug);
-                self.version_unavailable = true;
-                self.begin_stream(now);
-            }
-            _ => {
-                self.stream_refused |= self.config.remember_stream_refusal;
-                self.fall_back(now, problem);
-            }
-        }
-    }
-
-    fn error_event(&mut self, now: Instant, call: Call) {
-        let body = self.error.as_slice();
-        let parsed = Status::parse(body);
-        let status = parsed.and_then(|status| status.code).unwrap_or(0);
-        let class = classify(0, parsed.as_ref(), body);
-        let problem = StoredProblem::Answer { class, status };
-        if call.verb == Purpose::Stream && call.initial {
-            self.stream_refused(now, call, class, problem);
-        } else if class == ErrorClass::TooManyRequests {
-            self.open_later(
-                now,
-                Call {
-                    verb: Purpose::Watch,
-                    ..call
-                },
-                problem,
-            );
-        } else {
-            self.fail_in_stream(now, problem, Some(class));
-        }
-    }
-
     /// Falls back to a list for this run. A server may reject streaming lists, and a failure that affects the list as
     /// well is reported by the list.
-    fn fall_back(&mut self, now: Instant, problem: StoredProblem) {
+    pub(super) fn fall_back(&mut self, now: Instant, problem: StoredProblem) {
         let is_usual = matches!(
             problem,
-            StoredProblem::Answer { .. } | StoredProblem::Transport(_)
+            StoredProblem::Answer { .. } | StoredProblem::Request(RequestProblem::Transport(_))
         );
         let level = if is_usual || self.config.client_go {
             Level::Debug
@@ -392,10 +255,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.note_health(now, &call);
         if self.is_doubtful(now) {
             let silence = now - call.last_byte;
-            return self.fail_in_stream(now, StoredProblem::Silent(silence), None);
+            return self.fail_in_stream(now, RequestProblem::Silent(silence).into(), None);
         }
         if is_very_short(now, &call) {
-            self.fail_in_stream(now, StoredProblem::VeryShortWatch, None);
+            self.fail_in_stream(now, RequestProblem::VeryShortWatch.into(), None);
         } else {
             self.reopen(now, call, Next::Watch);
         }
@@ -428,7 +291,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             } else {
                 Purpose::Watch
             };
-            self.open_later(now, Call { verb, ..call }, StoredProblem::ShortWatches);
+            self.open_later(
+                now,
+                Call { verb, ..call },
+                RequestProblem::ShortWatches.into(),
+            );
         } else if next == Next::Stream {
             self.begin_stream(now);
         } else {
@@ -437,7 +304,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     /// Retries after the delay between attempts to open a watch.
-    fn open_later(&mut self, now: Instant, call: Call, problem: StoredProblem) {
+    pub(super) fn open_later(&mut self, now: Instant, call: Call, problem: StoredProblem) {
         let backoff = self.open_backoff.as_mut().unwrap_or(&mut self.run_backoff);
         let delay = backoff.step(now, &mut self.rng, Duration::ZERO);
         let delay = delay.max(self.asked_wait.unwrap_or_default());
@@ -453,7 +320,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.report_at(phase_of(call.verb), problem, Some(delay), Level::Info);
     }
 
-    fn fail_run(
+    pub(super) fn fail_run(
         &mut self,
         now: Instant,
         phase: ReportPhase,
@@ -465,7 +332,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     /// As [`Self::fail_run`], for failures that client-go's error handler does not get.
-    fn fail_in_stream(&mut self, now: Instant, problem: StoredProblem, class: Option<ErrorClass>) {
+    pub(super) fn fail_in_stream(
+        &mut self,
+        now: Instant,
+        problem: StoredProblem,
+        class: Option<ErrorClass>,
+    ) {
         let delay = self.pause_run(now, class);
         if self.config.client_go {
             self.report_at(ReportPhase::Watch, problem, Some(delay), Level::Debug);
@@ -487,7 +359,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 }
 
-const fn phase_of(verb: Purpose) -> ReportPhase {
+pub(super) const fn phase_of(verb: Purpose) -> ReportPhase {
     match verb {
         Purpose::List => ReportPhase::List,
         Purpose::Watch => ReportPhase::Watch,

@@ -1,12 +1,14 @@
 //! The reflector: lists and watches a resource, and cuts the answers into objects. It is independent of the cache.
 
 mod config;
+mod envelope;
 mod failure;
 mod frame;
 mod listed;
 mod pages;
 mod pending;
 mod read;
+mod refusal;
 mod request;
 mod restored;
 mod run;
@@ -30,7 +32,7 @@ use run::{Call, From, Next, Phase, Run, RunState};
 use crate::decode::{Accept, Decode};
 use crate::json::{ScanError, ScanErrorKind};
 use crate::object::{KeyBuf, ResourceVersion};
-use crate::report::{Phase as ReportPhase, Report};
+use crate::report::{Phase as ReportPhase, Report, RequestProblem};
 use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::{Backoff, BackoffConfig, Instant, Rng};
@@ -329,7 +331,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Handles the end of an answer, or of the attempt to get one.
     pub fn handle_end(&mut self, now: Instant, id: RequestId, end: End) {
-        self.settle(now);
+        self.finish_reading(now);
         let Some(call) = self.current(id).copied() else {
             return;
         };
@@ -355,7 +357,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 if let End::Failed(failure) = end {
                     self.report(
                         ReportPhase::List,
-                        StoredProblem::Transport(failure.kind),
+                        RequestProblem::Transport(failure.kind).into(),
                         None,
                     );
                 }

@@ -3,11 +3,9 @@
 use core::time::Duration;
 
 use super::{Reflector, Target};
-use crate::json::ScanError;
-use crate::report::{Level, Phase as ReportPhase, Problem, Report};
+use crate::report::{Level, Phase as ReportPhase, Problem, Report, RequestProblem};
 use crate::resource::{InvalidName, NamePart};
 use crate::storage::Storage;
-use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameBuffer, message};
 
 /// A pending report. Its texts are in the buffer of the error body.
@@ -18,27 +16,18 @@ pub(super) struct Stored {
     pub(super) level: Level,
 }
 
+/// The problem of such a report, without its texts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StoredProblem {
     Answer { class: ErrorClass, status: u16 },
-    Transport(FailureKind),
-    Truncated,
-    NotJson(ScanError),
-    NotAList,
-    NotAnEvent,
-    VeryShortWatch,
-    ShortWatches,
-    Silent(Duration),
-    NoInitialEvents(Duration),
-    EndlessStream(Duration),
-    EndlessPages,
-    LongRetryAfter(Duration),
-    NoVersion,
-    NotWatched(Duration),
-    SlowList(Duration),
-    VersionWentBack,
-    RequestTooLong,
     InvalidName(NamePart),
+    Request(RequestProblem),
+}
+
+impl From<RequestProblem> for StoredProblem {
+    fn from(problem: RequestProblem) -> Self {
+        Self::Request(problem)
+    }
 }
 
 impl Stored {
@@ -72,23 +61,7 @@ impl StoredProblem {
                 status,
                 message: message(error.as_slice()),
             },
-            Self::Transport(kind) => Problem::Transport(kind),
-            Self::Truncated => Problem::Truncated,
-            Self::NotJson(error) => Problem::NotJson(error),
-            Self::NotAList => Problem::NotAList,
-            Self::NotAnEvent => Problem::NotAnEvent,
-            Self::VeryShortWatch => Problem::VeryShortWatch,
-            Self::ShortWatches => Problem::ShortWatches,
-            Self::Silent(time) => Problem::Silent(time),
-            Self::NoInitialEvents(time) => Problem::NoInitialEvents(time),
-            Self::EndlessStream(time) => Problem::EndlessStream(time),
-            Self::EndlessPages => Problem::EndlessPages,
-            Self::LongRetryAfter(asked) => Problem::LongRetryAfter(asked),
-            Self::NoVersion => Problem::NoVersion,
-            Self::NotWatched(interval) => Problem::NotWatched(interval),
-            Self::SlowList(time) => Problem::SlowList(time),
-            Self::VersionWentBack => Problem::VersionWentBack,
-            Self::RequestTooLong => Problem::RequestTooLong,
+            Self::Request(problem) => Problem::Request(problem),
             Self::InvalidName(part) => {
                 // Only complete `&str`s are written to the buffer.
                 let name = core::str::from_utf8(error.as_slice()).unwrap_or_default();
@@ -115,10 +88,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     pub(super) fn level_of(&self, problem: StoredProblem) -> Level {
         let ours = matches!(
             problem,
-            StoredProblem::SlowList(_)
-                | StoredProblem::VersionWentBack
-                | StoredProblem::LongRetryAfter(_)
-                | StoredProblem::NoVersion
+            StoredProblem::Request(
+                RequestProblem::SlowList(_)
+                    | RequestProblem::VersionWentBack
+                    | RequestProblem::LongRetryAfter(_)
+                    | RequestProblem::NoVersion
+            )
         );
         if self.config.client_go && ours {
             Level::Debug

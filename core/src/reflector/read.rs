@@ -5,20 +5,17 @@ use super::{
 };
 use core::cmp::Ordering;
 
-use super::listed::{ListKind, is_group_version};
+use super::listed::is_group_version;
 use super::pending::StoredProblem;
 use crate::decode::RawObject;
-use crate::json::{JsonStr, ScanError, as_str, value_at};
+use crate::json::{JsonStr, ScanError};
 use crate::object::{KeyBuf, ResourceVersion};
-use crate::report::{Phase as ReportPhase, Problem, Report};
+use crate::report::{Phase as ReportPhase, Problem, Report, RequestProblem};
 use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::Instant;
-#[cfg(feature = "protobuf")]
-use crate::wire::protobuf;
 use crate::wire::{
-    EventType, Format, FrameBuffer, FrameProblem, ListMember, ObjectHead, ObjectIdentity, Piece,
-    WatchEvent,
+    EventType, Format, FrameBuffer, FrameProblem, ObjectHead, ObjectIdentity, Piece, WatchEvent,
 };
 
 use super::RequestId;
@@ -118,7 +115,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     /// Handles the result of reading.
-    pub(super) fn settle(&mut self, now: Instant) {
+    pub(super) fn finish_reading(&mut self, now: Instant) {
         if let Some((phase, problem)) = self.noticed.take() {
             self.report(phase, problem, None);
         }
@@ -128,7 +125,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let RunState::Calling(call) = self.state else {
             return;
         };
-        self.settle_outcome(now, call, outcome);
+        self.handle_outcome(now, call, outcome);
     }
 }
 
@@ -209,9 +206,9 @@ impl<'a, S: Storage> Reading<'a, S> {
         }
         let version = core::mem::take(&mut run.version);
         if !version.is_known() && !self.is_polled {
-            *self.noticed = Some((ReportPhase::List, StoredProblem::NoVersion));
+            *self.noticed = Some((ReportPhase::List, RequestProblem::NoVersion.into()));
         } else if version.compare(self.version) == Some(Ordering::Less) {
-            *self.noticed = Some((ReportPhase::List, StoredProblem::VersionWentBack));
+            *self.noticed = Some((ReportPhase::List, RequestProblem::VersionWentBack.into()));
         }
         *self.version = version;
         *self.version_unavailable = false;
@@ -231,7 +228,7 @@ impl<'a, S: Storage> Reading<'a, S> {
     ) -> Result<Frame<'a, S::Text>, Outcome> {
         let event = identity.map_or_else(
             || WatchEvent::parse_as(format, bytes),
-            |identity| WatchEvent::cut(bytes, identity),
+            |identity| identity.event(bytes),
         );
         let Some(event) = event else {
             return if problem.is_some() {
@@ -306,7 +303,7 @@ impl<'a, S: Storage> Reading<'a, S> {
         call.initial = in_stream && !complete;
         let reached = ResourceVersion::<S::Text>::from_json(head.resource_version);
         if complete && reached.compare(self.version) == Some(Ordering::Less) {
-            *self.noticed = Some((ReportPhase::Stream, StoredProblem::VersionWentBack));
+            *self.noticed = Some((ReportPhase::Stream, RequestProblem::VersionWentBack.into()));
         }
         move_on(self.version, call, head.resource_version);
         let version = self.version;
@@ -341,77 +338,6 @@ fn head_of<'a>(
             let (head, found) = ObjectHead::parse_as(format, bytes, need_type);
             (head, problem.or(found))
         }
-    }
-}
-
-impl<S: Storage> Run<S> {
-    /// Reads a member of a list other than its items. Fails if a token is too long: a truncated token would request
-    /// another page, or none.
-    fn envelope(
-        &mut self,
-        resource: &Resource<'_>,
-        name: ListMember,
-        format: Format,
-        json: &[u8],
-    ) -> core::fmt::Result {
-        #[cfg(feature = "protobuf")]
-        if format == Format::Protobuf {
-            return self.envelope_in_protobuf(resource, name, json);
-        }
-        #[cfg(not(feature = "protobuf"))]
-        let _ = format;
-        match name {
-            ListMember::Kind => {
-                let kind = as_str(json).unwrap_or_default();
-                self.list.kind = ListKind::of(resource, kind);
-            }
-            ListMember::ApiVersion => {
-                let version = as_str(json).and_then(|version| version.as_plain());
-                self.list.is_of_resource =
-                    version.is_some_and(|version| is_group_version(resource, version));
-            }
-            ListMember::Metadata => {
-                let text = |name| value_at(json, &[name]).and_then(as_str).unwrap_or_default();
-                self.list.is_unnamed = text("name").is_empty();
-                if self.pages == 0 {
-                    self.version = ResourceVersion::from_json(text("resourceVersion"));
-                }
-                self.token.clear();
-                text("continue").write_to(&mut Appender(&mut self.token))?;
-            }
-            ListMember::Status
-            | ListMember::Message
-            | ListMember::Reason
-            | ListMember::Code
-            | ListMember::Details
-            | ListMember::TypeMeta => {}
-        }
-        Ok(())
-    }
-
-    #[cfg(feature = "protobuf")]
-    fn envelope_in_protobuf(
-        &mut self,
-        resource: &Resource<'_>,
-        name: ListMember,
-        message: &[u8],
-    ) -> core::fmt::Result {
-        if name == ListMember::TypeMeta {
-            let types = protobuf::TypeMeta::parse(message);
-            self.list.kind = ListKind::of(resource, types.kind);
-            let version = types.api_version.as_plain();
-            self.list.is_of_resource =
-                version.is_some_and(|version| is_group_version(resource, version));
-            // A single object has no items, and an unnamed list is certain only by its kind.
-            self.list.is_unnamed = true;
-            return Ok(());
-        }
-        let listed = protobuf::Listed::parse(message);
-        if self.pages == 0 {
-            self.version = ResourceVersion::from_json(listed.version);
-        }
-        self.token.clear();
-        listed.token.write_to(&mut Appender(&mut self.token))
     }
 }
 
@@ -514,17 +440,6 @@ const fn report_phase(call: &Call) -> ReportPhase {
         Purpose::List => ReportPhase::List,
         Purpose::Stream if call.initial => ReportPhase::Stream,
         Purpose::Watch | Purpose::Stream => ReportPhase::Watch,
-    }
-}
-
-/// Writes text into a buffer, all of it or nothing.
-struct Appender<'a, B>(&'a mut B);
-
-impl<B: FrameBuffer> core::fmt::Write for Appender<'_, B> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        self.0
-            .extend(text.as_bytes())
-            .map_err(|()| core::fmt::Error)
     }
 }
 

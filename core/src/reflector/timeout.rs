@@ -3,17 +3,16 @@
 use super::config::{
     DRAIN, ERROR_DRAIN, HEARTBEAT, LIST_SILENCE, SLOW_LIST, STREAM_SILENCE, WATCH_MARGIN,
 };
-use super::pending::StoredProblem;
 use super::run::{Call, Next, Phase, RunState};
 use super::{Purpose, Reflector, RequestId, Target};
-use crate::report::Phase as ReportPhase;
+use crate::report::{Phase as ReportPhase, RequestProblem};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 
 impl<R: Target, S: Storage> Reflector<R, S> {
     /// Handles the passing of time. It is harmless to call it too often.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.settle(now);
+        self.finish_reading(now);
         if self.refill_at.is_some_and(|at| now >= at) {
             self.refill_at = None;
             if self.is_in_run() {
@@ -63,7 +62,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Phase::Retry { at } if now >= at => self.resend(),
             Phase::Draining { since } if now >= since + DRAIN => {
                 self.cancel = Some(call.id);
-                self.report(ReportPhase::List, StoredProblem::Silent(DRAIN), None);
+                self.report(
+                    ReportPhase::List,
+                    RequestProblem::Silent(DRAIN).into(),
+                    None,
+                );
                 self.page_done(now);
             }
             Phase::ErrorBody {
@@ -90,7 +93,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.run.slow_reported = true;
             self.report(
                 ReportPhase::List,
-                StoredProblem::SlowList(now - self.run.began),
+                RequestProblem::SlowList(now - self.run.began).into(),
                 None,
             );
         }

@@ -1,9 +1,11 @@
 //! Reports of problems for the user.
 
+mod facts;
 mod lost;
 mod one_line;
 mod problem;
 mod readable;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +13,7 @@ pub use lost::{Loss, LostRecords, Mismatch};
 pub(crate) use one_line::Shown;
 pub use one_line::{DisplayDebug, OneLine};
 pub use problem::Problem;
+pub use request::RequestProblem;
 
 use core::fmt;
 use core::time::Duration;
@@ -130,7 +133,18 @@ impl<'a> Report<'a> {
     /// Returns the class of the problem, a word that is stable across versions.
     #[must_use]
     pub const fn class(&self) -> &'static str {
-        self.problem.class()
+        self.problem.facts().class
+    }
+
+    /// Returns what the user can do, if that does not depend on the resource or on the message. The health of an informer
+    /// has the advice that does.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match self.problem.facts().advice {
+            "" => None,
+            advice => Some(advice),
+        }
     }
 
     /// Returns whether a request failed in a way that retries alone will not fix.

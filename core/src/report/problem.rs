@@ -1,14 +1,13 @@
 //! The problems that are reported, and their messages.
 
 use core::fmt::{self, Write as _};
-use core::time::Duration;
 
+use super::facts::Facts;
 use super::one_line::Escaped;
-use super::{DisplayDebug, DriftKind, Level, Loss, LostRecords};
-use crate::json::{JsonStr, ScanError};
+use super::{DisplayDebug, DriftKind, Level, Loss, LostRecords, RequestProblem};
+use crate::json::JsonStr;
 use crate::object::MAX_KEY;
 use crate::resource::InvalidName;
-use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
 
 /// The problem of a report.
@@ -29,40 +28,8 @@ pub enum Problem<'a> {
         /// The text of the server.
         text: &'a str,
     },
-    /// There was no response, or it was cut.
-    Transport(FailureKind),
-    /// The response ended within its JSON.
-    Truncated,
-    /// The response is not JSON, or not the protobuf that its `Content-Type` states.
-    NotJson(ScanError),
-    /// The response is an object, but not a list of this resource.
-    NotAList,
-    /// A frame of the watch is not an event.
-    NotAnEvent,
-    /// A watch ended within a second, without an event.
-    VeryShortWatch,
-    /// Watches end so often that the next one is delayed.
-    ShortWatches,
-    /// There was no data for so long that the connection is considered dead.
-    Silent(Duration),
-    /// A streaming list sent no event for so long that it was abandoned.
-    NoInitialEvents(Duration),
-    /// A streaming list did not end within this time and was abandoned for a plain list.
-    EndlessStream(Duration),
-    /// The pages of a list do not end: a `continue` token was repeated, or many pages were empty.
-    EndlessPages,
-    /// The server requests a delay that is longer than the longest one accepted. The next attempt is made earlier.
-    LongRetryAfter(Duration),
-    /// A list has no resourceVersion. Deletions between it and the watch are detected only by the next list.
-    NoVersion,
-    /// The server does not watch the resource (405), so it is listed at this interval.
-    NotWatched(Duration),
-    /// A list takes or took this long.
-    SlowList(Duration),
-    /// A list is older than the current state: the server was restored, or another server responded.
-    VersionWentBack,
-    /// The request is longer than the storage allows.
-    RequestTooLong,
+    /// A request or its response failed.
+    Request(RequestProblem),
     /// A name in the resource is one that no API server can have, so no request was sent.
     InvalidName(InvalidName<'a>),
     /// An object is of another kind and was skipped.
@@ -179,100 +146,111 @@ pub enum Problem<'a> {
     },
 }
 
+impl From<RequestProblem> for Problem<'_> {
+    fn from(problem: RequestProblem) -> Self {
+        Self::Request(problem)
+    }
+}
+
 impl Problem<'_> {
-    pub(super) const fn class(&self) -> &'static str {
+    pub(super) const fn facts(&self) -> Facts {
+        use Level::{Error, Info, Warn};
+        let panicked = "A function of this program panicked: fix it.";
+        let full = "The cache has a fixed size and is full: enlarge it, or select fewer objects.";
         match self {
-            Self::Answer { class, .. } => class.as_str(),
-            Self::Warning { .. } => "warning",
-            Self::Transport(kind) => kind.as_str(),
-            Self::Truncated => "truncated",
-            Self::NotJson(_) => "not-json",
-            Self::NotAList => "not-a-list",
-            Self::NotAnEvent => "not-an-event",
-            Self::VeryShortWatch => "very-short-watch",
-            Self::ShortWatches => "short-watches",
-            Self::Silent(_) => "silent",
-            Self::NoInitialEvents(_) => "no-initial-events",
-            Self::EndlessStream(_) => "endless-stream",
-            Self::EndlessPages => "endless-pages",
-            Self::LongRetryAfter(_) => "long-retry-after",
-            Self::NoVersion => "no-version",
-            Self::NotWatched(_) => "not-watched",
-            Self::SlowList(_) => "slow-list",
-            Self::VersionWentBack => "version-went-back",
-            Self::RequestTooLong => "request-too-long",
-            Self::InvalidName(_) => "invalid-name",
-            Self::OtherKind { .. } => "other-kind",
-            Self::NoName => "no-name",
-            Self::UnknownEvent(_) => "unknown-event",
-            Self::Frame {
-                problem: FrameProblem::TooLarge { .. },
-                ..
-            } => "object-too-large",
-            Self::Frame {
-                problem: FrameProblem::Unidentifiable { .. },
-                ..
-            } => "object-unidentifiable",
-            Self::Frame {
-                problem: FrameProblem::TooDeep,
-                ..
-            } => "object-too-deep",
-            Self::Frame { .. } => "object-not-utf8",
-            Self::Undecodable { .. } => "undecodable",
-            Self::NoRoom { .. } => "no-room",
-            Self::KeyTooLong { .. } => "key-too-long",
-            Self::UnknownSource { .. } => "unknown-source",
-            Self::LeftWithFinalizer { .. } => "left-with-finalizer",
-            Self::IndexPanicked { .. } => "index-panicked",
-            Self::HandlerPanicked { .. } => "handler-panicked",
-            Self::Undelivered { .. } => "undelivered",
-            Self::Journal { .. } => "journal",
-            Self::HookPanicked { .. } => "hook-panicked",
-            Self::DriverEnded { .. } => "driver-ended",
-            Self::JournalLost {
-                lost:
-                    LostRecords {
-                        why: Loss::Refused(_),
-                        ..
-                    },
-            } => "journal-refused",
-            Self::JournalLost { .. } => "journal-lost",
-            Self::JournalRecovered => "journal-recovered",
-            Self::JournalExposed { .. } => "journal-exposed",
-            Self::Drift { .. } | Self::Drifted { .. } => "drift",
+            Self::Answer { class, .. } => facts_of_answer(*class),
+            Self::Request(problem) => problem.facts(),
+            Self::Warning { .. } => Facts::new("warning", Warn),
+            Self::InvalidName(_) => Facts::new("invalid-name", Error)
+                .advice("No request was sent, since no server can have this name: correct it."),
+            Self::OtherKind { .. } => Facts::new("other-kind", Warn)
+                .advice("The server sent an object of another kind: check the kind of the resource."),
+            Self::NoName => Facts::new("no-name", Warn).text("an object without a name was skipped"),
+            Self::UnknownEvent(_) => Facts::new("unknown-event", Warn),
+            Self::Frame { problem, .. } => facts_of_frame(problem),
+            Self::Undecodable { .. } => Facts::new("undecodable", Warn).advice(OTHER_TYPE),
+            Self::NoRoom { .. } => Facts::new("no-room", Warn).advice(full),
+            Self::KeyTooLong { .. } => Facts::new("key-too-long", Warn).advice(full),
+            Self::UnknownSource { .. } => Facts::new("unknown-source", Warn),
+            Self::LeftWithFinalizer { .. } => Facts::new("left-with-finalizer", Warn),
+            Self::IndexPanicked { .. } => Facts::new("index-panicked", Error).advice(panicked),
+            Self::HandlerPanicked { .. } => Facts::new("handler-panicked", Error).advice(panicked),
+            Self::HookPanicked { .. } => Facts::new("hook-panicked", Error).advice(panicked),
+            Self::DriverEnded { .. } => Facts::new("driver-ended", Error),
+            Self::Undelivered { .. } => Facts::new("undelivered", Warn)
+                .advice("A handler did not finish in time for a stop: `Builder::drain` extends the time."),
+            Self::Journal { .. } => Facts::new("journal", Warn),
+            Self::JournalLost { lost } => match lost.why {
+                Loss::Unfinished => Facts::new("journal-lost", Info),
+                Loss::Refused(_) => Facts::new("journal-refused", Warn),
+                Loss::Damaged | Loss::NoJournal | Loss::Format(_) | Loss::Unusable => {
+                    Facts::new("journal-lost", Warn)
+                }
+            },
+            Self::JournalRecovered => {
+                Facts::new("journal-recovered", Info).text("the journal is complete again")
+            }
+            Self::JournalExposed { .. } => Facts::new("journal-exposed", Warn),
+            Self::Drift { .. } | Self::Drifted { .. } => Facts::new("drift", Warn).advice(
+                "The server or a proxy lost events. The audit repairs the cache with a relist; see docs/AUDIT.md.",
+            ),
         }
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "all other problems are warnings"
-    )]
     pub(crate) const fn level(&self) -> Level {
-        match self {
-            Self::Answer { class, .. } if class.is_permanent() => Level::Error,
-            Self::RequestTooLong
-            | Self::InvalidName(_)
-            | Self::Transport(FailureKind::Request)
-            | Self::IndexPanicked { .. }
-            | Self::HandlerPanicked { .. }
-            | Self::HookPanicked { .. }
-            | Self::DriverEnded { .. } => Level::Error,
-            Self::Answer {
-                class: ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::TooManyRequests,
-                ..
-            }
-            | Self::ShortWatches
-            | Self::VersionWentBack
-            | Self::JournalRecovered
-            | Self::JournalLost {
-                lost:
-                    LostRecords {
-                        why: Loss::Unfinished,
-                        ..
-                    },
-            } => Level::Info,
-            _ => Level::Warn,
-        }
+        self.facts().level
+    }
+}
+
+const OTHER_TYPE: &str = "The object does not match the decoded type: check that the type is of the served version, and \
+                          that fields which may be missing are optional.";
+
+/// Returns the facts of an error of the server. Advice that names the resource is the runtime's.
+const fn facts_of_answer(class: ErrorClass) -> Facts {
+    let facts = Facts::new(
+        class.as_str(),
+        if class.is_permanent() {
+            Level::Error
+        } else {
+            Level::Warn
+        },
+    );
+    match class {
+        ErrorClass::Expired | ErrorClass::TooLarge => facts.level(Level::Info).advice(
+            "No action is needed: a relist follows. If this is frequent, the server's history is too short.",
+        ),
+        ErrorClass::TooManyRequests => facts.level(Level::Info).advice(OVERLOADED),
+        ErrorClass::ServiceUnavailable
+        | ErrorClass::ServerTimeout
+        | ErrorClass::Timeout
+        | ErrorClass::InternalError => facts.advice(OVERLOADED),
+        ErrorClass::Unauthorized => facts.advice(
+            "The server does not accept the credentials: the token or the client certificate is missing, has expired or \
+             is for another cluster. Renew it.",
+        ),
+        ErrorClass::NotAcceptable => facts.advice(
+            "The server does not support the requested media type: request whole objects instead of metadata.",
+        ),
+        ErrorClass::Forbidden
+        | ErrorClass::NotFound
+        | ErrorClass::MethodNotAllowed
+        | ErrorClass::BadRequest
+        | ErrorClass::Invalid
+        | ErrorClass::Other => facts,
+    }
+}
+
+const OVERLOADED: &str =
+    "The server is overloaded or not ready. The request is retried with increasing delays.";
+
+const fn facts_of_frame(problem: &FrameProblem) -> Facts {
+    let limit = "The object exceeds a limit: raise it with `Builder::frame_limit`.";
+    match problem {
+        FrameProblem::TooLarge { .. } => Facts::new("object-too-large", Level::Warn).advice(limit),
+        FrameProblem::Unidentifiable { .. } => Facts::new("object-unidentifiable", Level::Warn),
+        FrameProblem::TooDeep => Facts::new("object-too-deep", Level::Warn).advice(limit),
+        FrameProblem::NotUtf8 => Facts::new("object-not-utf8", Level::Warn).advice(OTHER_TYPE),
+        FrameProblem::Malformed => Facts::new("object-malformed", Level::Warn).advice(OTHER_TYPE),
     }
 }
 
@@ -284,35 +262,10 @@ impl fmt::Display for Problem<'_> {
 
 impl Problem<'_> {
     pub(super) fn write_to(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
-        match self.fixed_text() {
-            Some(text) => f.write_str(text),
-            None => self.write_with_details(f),
+        match self.facts().text {
+            "" => self.write_details(f),
+            text => f.write_str(text),
         }
-    }
-
-    /// Returns the text of a problem that has no details.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all others have details")]
-    const fn fixed_text(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::Truncated => "the response was cut off",
-            Self::NotAList => "the response is not a list of this resource",
-            Self::NotAnEvent => "the watch sent an object that is not an event",
-            Self::VeryShortWatch => "the watch ended within a second, without an event",
-            Self::ShortWatches => "watches end so often that the next one is delayed",
-            Self::EndlessPages => {
-                "the pages of the list do not end: the server repeats a `continue` token or sends only empty pages"
-            }
-            Self::NoVersion => {
-                "the list has no resourceVersion: deletions before the watch begins are missed until the next list"
-            }
-            Self::VersionWentBack => "the list is older than the current state, and replaces it",
-            Self::RequestTooLong => {
-                "the request is longer than the storage allows: shorten the selectors"
-            }
-            Self::NoName => "an object without a name was skipped",
-            Self::JournalRecovered => "the journal is complete again",
-            _ => return None,
-        })
     }
 
     /// Writes what is wrong with a request, a response or the journal.
@@ -320,7 +273,7 @@ impl Problem<'_> {
         clippy::wildcard_enum_match_arm,
         reason = "continued by `write_of_object`"
     )]
-    fn write_with_details(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
+    fn write_details(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
         match self {
             Self::Answer {
                 class,
@@ -328,33 +281,7 @@ impl Problem<'_> {
                 message,
             } => write_answer(f, *class, *status, message),
             Self::Warning { text } => write!(f, "the server warns: {text}"),
-            Self::Transport(kind) => write!(f, "{kind}"),
-            Self::NotJson(error) if error.kind.is_of_protobuf() => {
-                write!(f, "the response is not Kubernetes protobuf: {error}")
-            }
-            Self::NotJson(error) => write!(f, "the response is not JSON: {error}"),
-            Self::Silent(time) => write!(
-                f,
-                "no data for {} s: the connection is considered dead",
-                time.as_secs()
-            ),
-            Self::NoInitialEvents(time) => write!(f, "no initial event for {} s", time.as_secs()),
-            Self::EndlessStream(time) => write!(
-                f,
-                "the streaming list did not end within {} s: a list follows",
-                time.as_secs()
-            ),
-            Self::LongRetryAfter(asked) => write!(
-                f,
-                "the server requests a delay of {} s, which is too long",
-                asked.as_secs()
-            ),
-            Self::NotWatched(interval) => write!(
-                f,
-                "the server does not watch this resource: it is listed every {} s",
-                interval.as_secs()
-            ),
-            Self::SlowList(time) => write!(f, "the list is slow: {} s", time.as_secs()),
+            Self::Request(problem) => problem.write_details(f),
             Self::InvalidName(name) => write!(f, "{name}"),
             Self::UnknownEvent(kind) => {
                 write!(f, "an event of the unknown type {kind} was skipped")
@@ -453,7 +380,7 @@ impl Problem<'_> {
                     "handler {handler} was stopped with {count} undelivered notifications"
                 )
             }
-            _ => f.write_str(self.class()),
+            _ => f.write_str(self.facts().class),
         }
     }
 }

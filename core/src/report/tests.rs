@@ -58,7 +58,7 @@ fn every_report_is_one_line() {
             kind: DriftKind::Gone,
         },
     ] {
-        assert_ne!(problem.to_string(), problem.class());
+        assert_ne!(problem.to_string(), problem.facts().class);
         let report = Report::new(Phase::List, problem);
         for shown in [
             report.to_string(),
@@ -79,28 +79,28 @@ fn every_report_is_one_line() {
 fn problems_without_texts_of_others_have_their_own() {
     let time = Duration::from_secs(7);
     let timed = [
-        Problem::Silent(time),
-        Problem::NoInitialEvents(time),
-        Problem::EndlessStream(time),
-        Problem::LongRetryAfter(time),
-        Problem::NotWatched(time),
-        Problem::SlowList(time),
+        Problem::Request(RequestProblem::Silent(time)),
+        Problem::Request(RequestProblem::NoInitialEvents(time)),
+        Problem::Request(RequestProblem::EndlessStream(time)),
+        Problem::Request(RequestProblem::LongRetryAfter(time)),
+        Problem::Request(RequestProblem::NotWatched(time)),
+        Problem::Request(RequestProblem::SlowList(time)),
     ];
     for problem in timed {
         assert!(problem.to_string().contains(" 7 s"), "{problem}");
     }
     let lost = LostRecords::new(Loss::Unfinished, 1, 1);
     for problem in [
-        Problem::Transport(FailureKind::Dns),
-        Problem::Truncated,
-        Problem::NotAList,
-        Problem::NotAnEvent,
-        Problem::VeryShortWatch,
-        Problem::ShortWatches,
-        Problem::EndlessPages,
-        Problem::NoVersion,
-        Problem::VersionWentBack,
-        Problem::RequestTooLong,
+        Problem::Request(RequestProblem::Transport(FailureKind::Dns)),
+        Problem::Request(RequestProblem::Truncated),
+        Problem::Request(RequestProblem::NotAList),
+        Problem::Request(RequestProblem::NotAnEvent),
+        Problem::Request(RequestProblem::VeryShortWatch),
+        Problem::Request(RequestProblem::ShortWatches),
+        Problem::Request(RequestProblem::EndlessPages),
+        Problem::Request(RequestProblem::NoVersion),
+        Problem::Request(RequestProblem::VersionWentBack),
+        Problem::Request(RequestProblem::RequestTooLong),
         Problem::NoName,
         Problem::JournalLost { lost },
         Problem::JournalRecovered,
@@ -126,6 +126,23 @@ fn a_missing_resource_has_advice() {
         "the server answered 404 (not-found): 404 page not found; the resource is not served: check its group, version \
          and plural, or install its CustomResourceDefinition"
     );
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn advice_is_for_problems_that_need_somebody() {
+    let advice = |problem| Report::new(Phase::List, problem).advice();
+    let slow = RequestProblem::SlowList(Duration::from_secs(60));
+    assert_eq!(advice(slow.into()), None);
+    let refused = RequestProblem::Transport(FailureKind::Refused);
+    assert!(advice(refused.into()).is_some_and(|text| text.contains("check the address")));
+}
+
+#[test]
+fn malformed_protobuf_is_distinguished_from_text_that_is_not_utf8() {
+    let class = |problem| Problem::Frame { key: "", problem }.facts().class;
+    assert_eq!(class(FrameProblem::Malformed), "object-malformed");
+    assert_eq!(class(FrameProblem::NotUtf8), "object-not-utf8");
 }
 
 /// The text as a server sends it: escaped.

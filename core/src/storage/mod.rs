@@ -11,15 +11,19 @@ mod heap;
 mod inline;
 #[cfg(feature = "alloc")]
 mod postings;
+#[cfg(feature = "alloc")]
+mod slots;
 pub(crate) mod table;
 
 pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub(crate) use discard::Discarded;
 #[cfg(feature = "alloc")]
-pub use heap::{Heap, HeapDeltas, HeapFrame, HeapLookup, HeapSlots};
+pub use heap::{Heap, HeapDeltas, HeapFrame};
 pub use inline::{Inline, InlineFew, InlineFrame, InlineSlots, InlineText};
 #[cfg(feature = "alloc")]
 pub use postings::HeapPostings;
+#[cfg(feature = "alloc")]
+pub use slots::{HeapLookup, HeapSlots};
 
 use core::fmt;
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use hashbrown::HashTable;
 
-use super::heap::{HeapSlots, wide};
+use super::slots::{HeapSlots, wide};
 use super::{Postings, SlotId, Slots, hash};
 
 /// Index values, each stored once with the slots that have it. A slot knows its positions, so removing it from a value

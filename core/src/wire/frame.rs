@@ -1,50 +1,19 @@
 //! Framing: finds the items of a list and the events of a watch in a response body, no matter how it is split.
 
 mod piece;
+mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use self::piece::{FrameProblem, ListMember, Piece};
-use super::Format;
+pub use self::piece::{ListMember, Piece};
+pub use self::stage::FramerMode;
+pub(super) use self::stage::{Found, What};
+use self::stage::{LIST_DEPTH, Name, Stage, name_of};
 use super::identity::{Collector, KeyText, ObjectIdentity};
 #[cfg(feature = "protobuf")]
 use super::protobuf::Cutter;
+use super::{Format, FrameBuffer, FrameProblem};
 use crate::json::{ScanError, ScanErrorKind, Scanner, Stop};
-
-/// A buffer for a frame that is split between two pieces of input.
-pub trait FrameBuffer: Default {
-    /// Appends `bytes`, all of them or none.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the buffer would exceed [`limit`](Self::limit) bytes.
-    #[allow(clippy::result_unit_err)] // There is one reason to fail, and the caller knows it.
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), ()>;
-
-    /// Returns the contents.
-    fn as_slice(&self) -> &[u8];
-
-    /// Removes the bytes from `start` to `end`, and moves the following ones forward.
-    fn remove(&mut self, start: usize, end: usize);
-
-    /// Removes all bytes. Memory that only a rare large frame needed should be released.
-    fn clear(&mut self);
-
-    /// Sets the limit in bytes.
-    fn set_limit(&mut self, limit: usize);
-
-    /// Returns the effective limit in bytes: the one that was set, or less if the storage is smaller.
-    fn limit(&self) -> usize;
-}
-
-/// The structure of a response body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FramerMode {
-    /// One object with the member `items`, whose elements are delivered one by one.
-    List,
-    /// A sequence of objects.
-    Watch,
-}
 
 /// Finds frames in a response body, in JSON or protobuf: the items of a list or the events of a watch.
 ///
@@ -457,91 +426,6 @@ const fn piece<'a>(
         },
     }
 }
-
-/// The position of the framer in the body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Before the list or an event.
-    Start,
-    /// In the list, between members.
-    Between,
-    /// In the key of a member of the list.
-    Key,
-    /// Between such a key and its value.
-    Named(Name),
-    /// In `items`, between elements.
-    Elements,
-    /// In a value that is a frame.
-    Frame(What),
-    /// In the value of a member that is not delivered.
-    Skip,
-    /// After the list.
-    Ended,
-}
-
-/// The kind of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
-    Item,
-    Member(ListMember),
-    Event,
-}
-
-impl What {
-    /// Returns the depth around the frame.
-    fn floor(self) -> u32 {
-        match self {
-            Self::Item => LIST_DEPTH + 1,
-            Self::Member(_) => LIST_DEPTH,
-            Self::Event => 0,
-        }
-    }
-
-    fn stage_after(self) -> Stage {
-        match self {
-            Self::Item => Stage::Elements,
-            Self::Member(_) => Stage::Between,
-            Self::Event => Stage::Start,
-        }
-    }
-}
-
-/// The result of a call, without the parts that it borrows from the framer.
-pub(super) enum Found<'i> {
-    Frame {
-        what: What,
-        /// The frame if it is complete in the input; otherwise it is in the buffer.
-        lent: Option<&'i [u8]>,
-        problem: Option<FrameProblem>,
-    },
-    End,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Name {
-    Items,
-    Member(ListMember),
-    Other,
-}
-
-/// Returns the member of a list with this key.
-fn name_of(key: &KeyText) -> Name {
-    const KNOWN: [(&str, Name); 9] = [
-        ("items", Name::Items),
-        ("kind", Name::Member(ListMember::Kind)),
-        ("apiVersion", Name::Member(ListMember::ApiVersion)),
-        ("metadata", Name::Member(ListMember::Metadata)),
-        ("status", Name::Member(ListMember::Status)),
-        ("message", Name::Member(ListMember::Message)),
-        ("reason", Name::Member(ListMember::Reason)),
-        ("code", Name::Member(ListMember::Code)),
-        ("details", Name::Member(ListMember::Details)),
-    ];
-    key.find(&KNOWN).unwrap_or(Name::Other)
-}
-
-/// The number of open containers between the members of a list.
-const LIST_DEPTH: u32 = 1;
 
 /// The maximum size of a member of a list, other than `items`, in bytes.
 pub(super) const ENVELOPE_LIMIT: usize = 64 * 1024;

@@ -4,15 +4,10 @@ use core::fmt;
 use core::ops::Range;
 
 use super::Format;
-use super::object::{EventType, ObjectHead};
+use super::object::{EventType, ObjectHead, WatchEvent, parts};
+use super::problem::ROOM;
 use crate::json::scan::{Scanner, Stop};
 use crate::json::{JsonStr, ScanError};
-
-/// The maximum total size of the parts of an identity, in bytes.
-///
-/// The longest identity that Kubernetes allows takes 760: a name of 253, a namespace of 63, a uid of 36, a
-/// resourceVersion of 20, a kind of 63, an apiVersion of 317, and the 8 of an event's type.
-pub(super) const ROOM: usize = 768;
 
 /// The identity of an object, without its JSON: name, namespace, uid, resourceVersion, kind and API version.
 ///
@@ -51,10 +46,6 @@ impl ObjectIdentity {
         self.overflows = false;
     }
 
-    pub(super) const fn format(&self) -> Format {
-        self.format
-    }
-
     /// Returns the identity as the head of an object. The other parts of the head come from `json`, the stored part of
     /// the object.
     ///
@@ -79,10 +70,21 @@ impl ObjectIdentity {
         }
     }
 
-    /// Returns the type of the event; `None` if there is none, as in a list.
-    pub(super) fn event_type(&self) -> Option<EventType<'_>> {
-        let name = self.part(Part::Type);
-        (!name.is_empty()).then(|| EventType::new(name))
+    /// Returns the event of a frame that exceeds the limit, from this identity and the stored part of the frame; `None` if
+    /// it has no type, as in a list.
+    ///
+    /// The object may be empty.
+    pub(crate) fn event<'a>(&'a self, frame: &'a [u8]) -> Option<WatchEvent<'a>> {
+        let kind = self.part(Part::Type);
+        if kind.is_empty() {
+            return None;
+        }
+        let object = match self.format {
+            Format::Json => parts(frame).1.unwrap_or_default(),
+            // The framer has removed the envelope.
+            Format::Protobuf => frame,
+        };
+        Some(WatchEvent::new(EventType::new(kind), object))
     }
 
     /// Returns whether all parts fit.

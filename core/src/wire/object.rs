@@ -1,6 +1,6 @@
 //! The identity of one object, and the type of one event.
 
-use super::{Format, FrameProblem, ObjectIdentity};
+use super::{Format, FrameProblem};
 use crate::json::members::Cursor;
 use crate::json::{Fields, JsonStr, as_str};
 
@@ -142,7 +142,7 @@ impl<'a> WatchEvent<'a> {
         Some(Self::new(EventType::new(kind?), object?))
     }
 
-    const fn new(kind: EventType<'a>, object: &'a [u8]) -> Self {
+    pub(super) const fn new(kind: EventType<'a>, object: &'a [u8]) -> Self {
         Self {
             kind,
             object,
@@ -168,23 +168,10 @@ impl<'a> WatchEvent<'a> {
             _ => Self::parse(event),
         }
     }
-
-    /// Returns the event of a frame that exceeds the limit, from its identity and its stored part; `None` if it has no
-    /// type.
-    ///
-    /// The object may be empty.
-    pub(crate) fn cut(json: &'a [u8], identity: &'a ObjectIdentity) -> Option<Self> {
-        let object = match identity.format() {
-            Format::Json => parts(json).1.unwrap_or_default(),
-            // The framer has removed the envelope.
-            Format::Protobuf => json,
-        };
-        Some(Self::new(identity.event_type()?, object))
-    }
 }
 
 /// Finds type and object of an event.
-fn parts(json: &[u8]) -> (Option<JsonStr<'_>>, Option<&[u8]>) {
+pub(super) fn parts(json: &[u8]) -> (Option<JsonStr<'_>>, Option<&[u8]>) {
     let mut kind = None;
     let mut object = None;
     let mut cursor = Cursor::new(json);

@@ -12,7 +12,7 @@ use informer_core::{
 };
 
 use crate::cache::hashes::Hashes;
-use crate::cache::retired::HeapId;
+use crate::cache::heap::HeapId;
 
 /// The storage of a cache on tokio. Keys are shared with the entries that users hold.
 pub(crate) type Store = Heap<Key>;

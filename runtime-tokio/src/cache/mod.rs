@@ -3,6 +3,7 @@
 pub(crate) mod entry;
 pub(crate) mod hashes;
 mod health;
+pub(crate) mod heap;
 pub(crate) mod index;
 pub(crate) mod listener;
 pub(crate) mod metrics;

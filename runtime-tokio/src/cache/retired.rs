@@ -7,34 +7,15 @@
 //! Nothing waits for a thread that has nothing to do: a helper thread drops what waits for it before it ends, and the
 //! driver before it waits.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use informer_core::object::Cached;
 
 use crate::cache::entry::SharedObject;
+use crate::cache::heap::{HEAPS, HeapId};
 
 /// The most bytes of JSON of the objects of one heap that wait. Further objects are dropped at once.
 const MOST_BYTES: usize = 1 << 20;
-/// The number of heaps that are distinguished.
-const HEAPS: usize = 16;
-
-/// The heap of a thread. Threads beyond the first ones share an id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct HeapId(u8);
-
-impl HeapId {
-    /// Returns the id of the current thread's heap.
-    pub(crate) fn of_thread() -> Self {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static ID: HeapId = HeapId((THREADS.fetch_add(1, Ordering::Relaxed) % HEAPS) as u8);
-        }
-        // A thread that is ending decodes nothing.
-        ID.try_with(|id| *id).unwrap_or(Self(0))
-    }
-}
-
 pub(crate) struct Retired<V>(Mutex<Waiting<V>>);
 
 struct Waiting<V> {

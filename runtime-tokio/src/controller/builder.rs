@@ -5,16 +5,18 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, Stream};
+use informer_core::transport::BoxFuture;
 use informer_core::{Form, queue::RateLimit};
 use tokio::sync::watch;
 
 use super::handle::{AllKeys, ControllerHandle, Counts, HealthOf, Stop};
 use super::only::Only;
 use super::owned::OwnerKind;
+use super::part::Part;
 use super::predicate::Predicate;
 use super::provided::{IntoInformer, IntoOwned, Provided};
 use super::results::{Reconciled, Results};
-use super::seat::{Part, Seat};
+use super::seat::Seat;
 use super::sources::{Intake, Watched};
 use super::start::Registered;
 use super::task::Failure;
@@ -22,7 +24,6 @@ use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
 use crate::cache::shared::MAP;
 use crate::controller::queue::WorkQueue;
-use crate::driver::Job;
 use crate::election::{Election, Leadership, LeaseClient, MembersClient, Replica, ReplicaWork};
 use crate::handler::HandlerOptions;
 use crate::informer::Lister;
@@ -89,7 +90,7 @@ pub struct Controller<F: Form> {
 /// Registers with an informer when the controller runs.
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
 /// Stops an informer, and the future that runs it.
-pub(super) type Driven = (Box<dyn Fn() + Send>, Job);
+pub(super) type Driven = (Box<dyn Fn() + Send>, BoxFuture<'static, ()>);
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
@@ -338,7 +339,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self.seated(Seat::Member(replica), Box::pin(work.run()))
     }
 
-    fn seated(mut self, seat: Seat, work: Job) -> Self {
+    fn seated(mut self, seat: Seat, work: BoxFuture<'static, ()>) -> Self {
         self.keep = self.keep.seated(seat.clone());
         // The metrics show the first election. A second one would need a second Lease.
         let _ = self.counts.seat.set(seat.clone());

@@ -227,7 +227,7 @@ where
             core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
         writes.extend(run.began.iter().flat_map(Began::writes));
         if !writes.is_empty() {
-            self.settle(run.work, writes, has_succeeded);
+            self.finish_work(run.work, writes, has_succeeded);
         }
     }
 
@@ -297,7 +297,7 @@ where
 
     /// Keeps the key in processing until the cache shows its writes, or until the deadline. If one of them is superseded, the
     /// key is requeued, since no event may tell. A key that failed is requeued anyway, under its rate limit.
-    fn settle(&self, work: Work<Key>, writes: Vec<Write>, has_succeeded: bool) {
+    fn finish_work(&self, work: Work<Key>, writes: Vec<Write>, has_succeeded: bool) {
         let queue = self.queue.clone();
         let (failures, counts) = (self.failures.clone(), Arc::clone(&self.counts));
         let waited = self.write_deadline;

@@ -169,7 +169,7 @@ impl ControllerHandle {
 
     /// Adds a key without a change of its object. While it belongs to another replica, it is kept, once.
     pub fn enqueue(&self, key: Key) {
-        if self.keep.lets_in(&key) {
+        if self.keep.admits(&key) {
             self.queue.add(key);
         }
     }
@@ -178,7 +178,7 @@ impl ControllerHandle {
     /// after the result of [`Controller::only`](super::Controller::only) has changed.
     pub fn enqueue_all(&self) {
         let mut add = |key| {
-            if self.keep.lets_in(&key) {
+            if self.keep.admits(&key) {
                 self.queue.add_with_priority(key, LOW);
             }
         };

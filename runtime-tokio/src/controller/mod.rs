@@ -6,6 +6,7 @@ mod handle;
 pub(crate) mod metrics;
 mod only;
 mod owned;
+mod part;
 mod predicate;
 mod provided;
 pub(crate) mod queue;
@@ -27,8 +28,8 @@ pub use {
     builder::Controller,
     handle::{ControllerHandle, ControllerMetrics, Stopped},
     owned::{Owned, OwnedObject, Owner},
-    predicate::{Predicate, When},
-    provided::{IntoInformer, IntoOwned, Provided},
+    predicate::Predicate,
+    provided::{IntoInformer, IntoOwned, Provided, When},
     results::Reconciled,
     task::{Failure, Next, Retry, Task},
     writes::WriteLog,

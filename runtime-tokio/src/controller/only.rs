@@ -73,7 +73,7 @@ impl Only {
 
     /// Returns whether the key may enter the queue. A key for which the predicate panics may: the predicate is called
     /// again before the key is reconciled, and the key is retried then.
-    pub(super) fn lets_in(&self, key: &Key) -> bool {
+    pub(super) fn admits(&self, key: &Key) -> bool {
         self.ask(key).unwrap_or(true)
     }
 

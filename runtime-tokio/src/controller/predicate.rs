@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use informer_core::{Form, json};
 
-use super::owned::Owner;
-use super::provided::{IntoInformer, IntoOwned, Provided};
 use crate::cache::entry::Entry;
 use crate::cache::hashes::Hashes;
 
 /// A condition on a change, which compares the old and the new state of an object.
 ///
-/// [`IntoInformer::when`] restricts a controller to changes for which it holds. Additions, deletions and resyncs are not
+/// [`IntoInformer::when`](super::IntoInformer::when) restricts a controller to changes for which it holds. Additions, deletions and resyncs are not
 /// restricted. Predicates are combined by `&`, `|` and `!`.
 ///
 /// Metadata is compared in every form, also in one that does not store it: the informer keeps hashes beside each object
@@ -175,35 +173,5 @@ impl<F: Form> Clone for Predicate<F> {
 impl<F: Form> fmt::Debug for Predicate<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Predicate").finish_non_exhaustive()
-    }
-}
-
-/// An informer of whose changes only those are used for which a predicate holds; see [`IntoInformer::when`].
-#[derive(Debug)]
-pub struct When<I: IntoInformer> {
-    pub(super) informer: I,
-    pub(super) predicate: Predicate<I::Form>,
-}
-
-impl<I: IntoInformer> IntoInformer for When<I> {
-    type Form = I::Form;
-
-    fn into_informer(self) -> Provided<I::Form> {
-        let mut provided = self.informer.into_informer();
-        provided.when = Some(match provided.when {
-            Some(other) => other & self.predicate,
-            None => self.predicate,
-        });
-        provided
-    }
-}
-
-impl<I: IntoOwned> IntoOwned for When<I> {
-    fn owner(entry: &Entry<I::Form>) -> Option<Owner> {
-        I::owner(entry)
-    }
-
-    fn owners(entry: &Entry<I::Form>) -> Vec<Owner> {
-        I::owners(entry)
     }
 }

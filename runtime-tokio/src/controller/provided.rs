@@ -2,13 +2,13 @@
 
 use core::fmt;
 
+use informer_core::transport::BoxFuture;
 use informer_core::{Decode, Form, transport::SendTransport};
 
 use super::owned::{Owned, Owner};
-use super::predicate::{Predicate, When};
+use super::predicate::Predicate;
 use super::writes::WriteLog;
 use crate::cache::entry::Entry;
-use crate::driver::Job;
 use crate::factory::Request;
 use crate::informer::{Builder, Informer};
 
@@ -55,7 +55,7 @@ pub trait IntoOwned: IntoInformer {
 /// An informer for a controller, with the driver that the controller runs, and the log of writes to wait for.
 pub struct Provided<F: Form> {
     pub(super) informer: Informer<F>,
-    pub(super) driver: Option<Job>,
+    pub(super) driver: Option<BoxFuture<'static, ()>>,
     pub(super) writes: Option<WriteLog>,
     pub(super) when: Option<Predicate<F>>,
 }
@@ -145,6 +145,36 @@ where
 
     fn into_informer(self) -> Provided<F> {
         Provided::from(self.get())
+    }
+}
+
+/// An informer of whose changes only those are used for which a predicate holds; see [`IntoInformer::when`].
+#[derive(Debug)]
+pub struct When<I: IntoInformer> {
+    pub(super) informer: I,
+    pub(super) predicate: Predicate<I::Form>,
+}
+
+impl<I: IntoInformer> IntoInformer for When<I> {
+    type Form = I::Form;
+
+    fn into_informer(self) -> Provided<I::Form> {
+        let mut provided = self.informer.into_informer();
+        provided.when = Some(match provided.when {
+            Some(other) => other & self.predicate,
+            None => self.predicate,
+        });
+        provided
+    }
+}
+
+impl<I: IntoOwned> IntoOwned for When<I> {
+    fn owner(entry: &Entry<I::Form>) -> Option<Owner> {
+        I::owner(entry)
+    }
+
+    fn owners(entry: &Entry<I::Form>) -> Vec<Owner> {
+        I::owners(entry)
     }
 }
 

@@ -1,17 +1,14 @@
 //! An asynchronous work queue.
 
 use core::fmt;
-use core::future::poll_fn;
 use core::ops::Deref;
 use core::pin::pin;
-use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{
-    Timer,
-    queue::{Exponential, MaxOf, QueueMetrics, RateLimit, TokenBucket, Turn, Waiter, Waiters},
+    Instant, Timer,
+    queue::{Exponential, MaxOf, PolledQueue, QueueMetrics, RateLimit, TokenBucket},
 };
 use tokio::sync::Notify;
 
@@ -54,24 +51,19 @@ pub struct WorkQueue<K> {
 }
 
 struct SharedQueue<K> {
-    state: Mutex<QueueState<K>>,
+    state: Mutex<PolledQueue<K, Limit<K>>>,
+    /// Wakes one waiter for each key that becomes ready, and all of them if they have to compute their timers again.
+    changed: Notify,
     /// Wakes the futures that wait for the queue to become empty.
     over: Notify,
     timer: TokioTimer,
-}
-
-struct QueueState<K> {
-    queue: informer_core::queue::PolledQueue<K, Limit<K>>,
-    waiters: Waiters,
-    /// The wakers of sleeping waiters.
-    wakers: BTreeMap<Waiter, Waker>,
 }
 
 /// A rate limit of any type.
 struct Limit<K>(Box<dyn RateLimit<K> + Send>);
 
 impl<K> RateLimit<K> for Limit<K> {
-    fn delay(&mut self, now: informer_core::Instant, key: &K) -> Duration {
+    fn delay(&mut self, now: Instant, key: &K) -> Duration {
         self.0.delay(now, key)
     }
 
@@ -98,20 +90,16 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     pub(crate) fn set_limit(&self, limit: impl RateLimit<K> + Send + 'static) {
         let mut limit = Limit(Box::new(limit));
         // The former one is dropped outside of the lock.
-        core::mem::swap(self.lock().queue.limit_mut(), &mut limit);
+        core::mem::swap(self.lock().limit_mut(), &mut limit);
     }
 
     /// Creates a queue with a custom rate limit.
     #[must_use]
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {
-        let queue = informer_core::queue::PolledQueue::with_limit(Limit(Box::new(limit)));
         Self {
             shared: Arc::new(SharedQueue {
-                state: Mutex::new(QueueState {
-                    queue,
-                    waiters: Waiters::default(),
-                    wakers: BTreeMap::new(),
-                }),
+                state: Mutex::new(PolledQueue::with_limit(Limit(Box::new(limit)))),
+                changed: Notify::new(),
                 over: Notify::new(),
                 timer: TokioTimer::default(),
             }),
@@ -156,8 +144,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub fn add_with_priority(&self, key: K, priority: i32) {
-        let now = self.shared.timer.now();
-        self.change(|queue| queue.add_with_priority(now, key, priority));
+        self.change(|queue, now| queue.add_with_priority(now, key, priority));
     }
 
     /// Adds a key after a delay. Of several delays for a key, the earliest applies.
@@ -178,31 +165,29 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Adds a key after a delay, with a priority. Of several priorities for a key, the highest applies.
     pub fn add_after_with_priority(&self, key: K, delay: Duration, priority: i32) {
-        let now = self.shared.timer.now();
-        self.change(|queue| queue.add_after_with_priority(now, key, delay, priority));
+        self.change(|queue, now| queue.add_after_with_priority(now, key, delay, priority));
     }
 
     /// Adds a key after the delay that the rate limit returns. A key that is being processed keeps its priority.
     pub fn add_rate_limited(&self, key: K) {
-        let now = self.shared.timer.now();
-        self.change(|queue| queue.add_rate_limited(now, key));
+        self.change(|queue, now| queue.add_rate_limited(now, key));
     }
 
     /// Resets the rate limit for a key, after a success.
     pub fn forget(&self, key: &K) {
-        self.lock().queue.forget(key);
+        self.lock().forget(key);
     }
 
     /// Returns how often the rate limit has delayed a key since it was reset.
     #[must_use]
     pub fn requeues(&self, key: &K) -> u32 {
-        self.lock().queue.requeues(key)
+        self.lock().requeues(key)
     }
 
     /// Waits for the next key; `None` after a shutdown. The key counts as being processed until the returned value is
     /// finished or dropped.
     ///
-    /// Dropping the future loses nothing: another waiter gets its key, and takes over the timer of a delayed key.
+    /// Dropping the future loses nothing: another waiter gets its key, or a delayed key when that is due.
     /// Without another waiter, the next call returns a key that has become due at once.
     ///
     /// ```
@@ -218,27 +203,30 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub async fn next(&self) -> Option<Work<K>> {
-        let wait = Wait {
-            waiter: self.lock().waiters.join(),
-            queue: self,
-        };
         let mut timer = self.shared.timer;
         loop {
-            let until = match wait.look() {
-                Turn::Work(key) => {
+            let mut changed = pin!(self.shared.changed.notified());
+            // Changes are recorded from here on. A record that is not used goes to another waiter.
+            changed.as_mut().enable();
+            let due = {
+                let now = timer.now();
+                let mut queue = self.lock();
+                if let Some(key) = queue.take(now) {
                     let queue = self.clone();
                     return Some(Work { key, queue });
                 }
-                Turn::Over => return None,
-                Turn::Wait(until) => until,
+                if queue.is_shut_down() {
+                    return None;
+                }
+                queue.next_due()
             };
-            let woken = poll_fn(|context| wait.poll_woken(context));
-            match until {
-                None => woken.await,
-                Some(until) => tokio::select! {
+            // Each waiter has a timer, so that it does not matter which of them is dropped.
+            match due {
+                None => changed.await,
+                Some(due) => tokio::select! {
                     biased;
-                    () = woken => {}
-                    () = timer.sleep_until(until) => {}
+                    () = changed => {}
+                    () = timer.sleep_until(due) => {}
                 },
             }
         }
@@ -257,30 +245,18 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub fn shut_down(&self) -> usize {
-        let now = self.shared.timer.now();
-        let mut state = self.lock();
-        state.queue.advance(now);
-        let dropped = state.queue.shut_down();
-        self.wake(state);
-        dropped
+        self.change(|queue, _| queue.shut_down())
     }
 
     /// Stops accepting keys, and waits until all keys have been processed. This includes keys that are being processed
     /// and were added again before. A call of [`shut_down`](Self::shut_down) ends the wait.
     pub async fn shut_down_with_drain(&self) -> usize {
-        let dropped = {
-            let now = self.shared.timer.now();
-            let mut state = self.lock();
-            state.queue.advance(now);
-            let dropped = state.queue.shut_down_with_drain();
-            self.wake(state);
-            dropped
-        };
+        let dropped = self.change(|queue, _| queue.shut_down_with_drain());
         loop {
             let mut over = pin!(self.shared.over.notified());
             // Notifications are recorded from here on.
             over.as_mut().enable();
-            if self.lock().queue.is_shut_down() {
+            if self.lock().is_shut_down() {
                 return dropped;
             }
             over.await;
@@ -290,13 +266,13 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// Returns whether the queue has stopped accepting keys.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.lock().queue.is_shutting_down()
+        self.lock().is_shutting_down()
     }
 
     /// Returns the metrics of the queue.
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {
-        self.lock().queue.metrics(self.shared.timer.now())
+        self.lock().metrics(self.shared.timer.now())
     }
 
     /// Returns the number of keys that wait for a worker, without delayed ones.
@@ -305,73 +281,36 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.metrics().depth
     }
 
-    fn change(&self, change: impl FnOnce(&mut informer_core::queue::PolledQueue<K, Limit<K>>)) {
-        let mut state = self.lock();
-        change(&mut state.queue);
-        self.wake(state);
-    }
-
-    /// Wakes the waiters that a change affects, after the lock is released, since a waker can run any code.
-    fn wake(&self, mut state: MutexGuard<'_, QueueState<K>>) {
+    /// Changes the queue, in which all keys are ready that are due by now, and wakes the waiters that this affects.
+    fn change<R>(&self, change: impl FnOnce(&mut PolledQueue<K, Limit<K>>, Instant) -> R) -> R {
         let now = self.shared.timer.now();
-        let QueueState {
-            queue,
-            waiters,
-            wakers,
-        } = &mut *state;
-        let mut woken = Vec::new();
-        while let Some(waiter) = waiters.wake(now, queue) {
-            // A waiter that is not asleep yet checks whether it was woken.
-            woken.extend(wakers.remove(&waiter));
-        }
+        let mut queue = self.lock();
+        let (ready, due) = (queue.waiting(), queue.next_due());
+        queue.advance(now);
+        let result = change(&mut queue, now);
+        let more = queue.waiting().saturating_sub(ready);
+        let is_earlier = queue
+            .next_due()
+            .is_some_and(|at| due.is_none_or(|due| at < due));
         let is_over = queue.is_shut_down();
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
+        // A waker can run any code.
+        drop(queue);
+        if is_earlier || is_over {
+            self.shared.changed.notify_waiters();
+        }
+        (0..more).for_each(|_| self.shared.changed.notify_one());
         if is_over {
             self.shared.over.notify_waiters();
         }
+        result
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
+    fn lock(&self) -> MutexGuard<'_, PolledQueue<K, Limit<K>>> {
         // A rate limit that panicked has at worst not counted a failure.
         self.shared
             .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One call of [`WorkQueue::next`]. It may be dropped at any time.
-struct Wait<'a, K: Ord + Clone> {
-    waiter: Waiter,
-    queue: &'a WorkQueue<K>,
-}
-
-impl<K: Ord + Clone> Wait<'_, K> {
-    fn look(&self) -> Turn<K> {
-        let now = self.queue.shared.timer.now();
-        let state = &mut *self.queue.lock();
-        state.waiters.look(now, self.waiter, &mut state.queue)
-    }
-
-    fn poll_woken(&self, context: &Context<'_>) -> Poll<()> {
-        let state = &mut *self.queue.lock();
-        if state.waiters.is_woken(self.waiter) {
-            return Poll::Ready(());
-        }
-        state.wakers.insert(self.waiter, context.waker().clone());
-        Poll::Pending
-    }
-}
-
-/// Passes on an unused wake-up and the timer of a delayed key.
-impl<K: Ord + Clone> Drop for Wait<'_, K> {
-    fn drop(&mut self) {
-        let mut state = self.queue.lock();
-        state.waiters.leave(self.waiter);
-        let waker = state.wakers.remove(&self.waiter);
-        self.queue.wake(state);
-        drop(waker);
     }
 }
 
@@ -405,11 +344,7 @@ impl<K: Ord + Clone> Work<K> {
     #[must_use]
     pub fn priority(&self) -> i32 {
         // The key is being processed as long as this exists.
-        self.queue
-            .lock()
-            .queue
-            .priority(&self.key)
-            .unwrap_or_default()
+        self.queue.lock().priority(&self.key).unwrap_or_default()
     }
 
     /// Ends the processing after a success: resets the rate limit for the key.
@@ -441,8 +376,7 @@ impl<K: Ord + Clone> Deref for Work<K> {
 
 impl<K: Ord + Clone> Drop for Work<K> {
     fn drop(&mut self) {
-        let now = self.queue.shared.timer.now();
-        self.queue.change(|queue| queue.done(now, &self.key));
+        self.queue.change(|queue, now| queue.done(now, &self.key));
     }
 }
 

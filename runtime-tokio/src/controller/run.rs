@@ -16,7 +16,7 @@ use super::builder::{Controller, Driven};
 use super::engine::{Engine, Failures};
 use super::handle::{ORDER, Stop, Stopped};
 use super::metrics::Figures;
-use super::seat::ResignOnDrop;
+use super::part::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
 use super::sources::Intake;
@@ -201,7 +201,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             helpers.spawn(async move {
                 let adding = async {
                     while let Some(key) = keys.next().await {
-                        if keep.lets_in(&key) {
+                        if keep.admits(&key) {
                             queue.add(key);
                         }
                     }

@@ -41,7 +41,7 @@ impl Intake {
         let (figures, counts) = (Arc::clone(&self.figures), Arc::clone(&self.counts));
         let put = Arc::new(move |entry: &Entry<F>, is_fresh: bool| {
             for key in map(entry) {
-                if !keep.lets_in(&key) {
+                if !keep.admits(&key) {
                     continue;
                 }
                 if is_fresh {

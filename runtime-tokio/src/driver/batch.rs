@@ -221,16 +221,10 @@ impl<V> Batch<V> {
         self.push(Change::Listed, state, (0, 0));
     }
 
-    /// Records that an object has a newer state that could not be used.
-    pub(crate) fn keep(&mut self, key: &str) {
+    /// Adds a change of an object of which a journal has no state: a newer one that could not be used, or a deletion.
+    pub(crate) fn restore_unusable(&mut self, change: Change, key: &str) {
         self.keys.push_str(key);
-        self.push(Change::Modified, Content::Refused, (0, 0));
-    }
-
-    /// Records that an object was deleted, of which only the key is known.
-    pub(crate) fn gone(&mut self, key: &str) {
-        self.keys.push_str(key);
-        self.push(Change::Deleted, Content::Refused, (0, 0));
+        self.push(change, Content::Refused, (0, 0));
     }
 
     /// Adds a copy of an object, which is decoded later. Its frame must be valid.

@@ -10,12 +10,12 @@ mod sink;
 mod source;
 mod turn;
 
-use core::pin::Pin;
 use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::future::Either;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use informer_core::transport::BoxFuture;
 use informer_core::{Decode, ReflectorConfig, Transport, audit::AuditConfig, report::Level};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -26,9 +26,6 @@ use crate::cache::shared::{Inner, METRICS};
 use crate::driver::journal::Journal;
 use crate::driver::source::{Members, Sources};
 use guard::Guarded;
-
-/// A handler's loop, sent to the driver.
-pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Lists, watches, updates the cache and calls the handlers.
 ///
@@ -44,7 +41,7 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Driver<T, D: Decode> {
     inner: EndOnDrop<D::Value>,
     parts: DriverParts<T, D>,
-    jobs: mpsc::UnboundedReceiver<Job>,
+    jobs: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
 }
 
 /// The parts and settings of a driver.
@@ -90,7 +87,7 @@ impl<T: Transport, D: Decode> Driver<T, D> {
     pub(crate) const fn new(
         inner: Arc<Inner<D::Value>>,
         parts: DriverParts<T, D>,
-        jobs: mpsc::UnboundedReceiver<Job>,
+        jobs: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     ) -> Self {
         Self {
             inner: EndOnDrop(inner),
@@ -160,7 +157,7 @@ fn note_handler<V>(inner: &Inner<V>, joined: Result<(), JoinError>) {
 async fn run_sources<T: Transport, D>(
     inner: &Arc<Inner<D::Value>>,
     parts: DriverParts<T, D>,
-    jobs: &mut mpsc::UnboundedReceiver<Job>,
+    jobs: &mut mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     handlers: &mut JoinSet<()>,
 ) where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,

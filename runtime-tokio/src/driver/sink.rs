@@ -14,7 +14,7 @@ use informer_core::{
     journal::Recorder,
     json::JsonStr,
     reflector::{Change, ObjectFrame},
-    report::{Phase, Problem},
+    report::{Phase, Problem, RequestProblem},
     wire::Format,
 };
 use tokio::sync::mpsc;
@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use crate::cache::entry::{Key, in_cluster};
 use crate::cache::shared::Inner;
 use crate::driver::allocator::give_back;
-use crate::driver::batch::{Batch, Item};
+use crate::driver::batch::{Batch, BatchStep, Item};
 use crate::driver::journal::Outbox;
 use crate::driver::pool::{Decoder, Pool};
 use crate::driver::turn::Turn;
@@ -117,6 +117,11 @@ where
         if self.inner.on_version.is_some() {
             self.batch.versions.push(version.to_string());
         }
+    }
+
+    /// Adds a step that follows from a frame without an object.
+    fn step(&mut self, step: BatchStep<'static, D::Value>) {
+        self.batch.items.push(Item::Step(step));
     }
 
     fn object(&mut self, frame: &ObjectFrame<'_>) {
@@ -261,9 +266,6 @@ where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
     fn frame(&mut self, _now: Instant, frame: Frame<'_, Key>) {
-        if let Some(step) = Step::of_frame(&frame) {
-            self.batch.items.push(Item::Step(step));
-        }
         match frame {
             Frame::Object(object) => {
                 if object.change != Change::Listed {
@@ -272,6 +274,7 @@ where
                 self.object(&object);
             }
             Frame::Complete { version } => {
+                self.step(Step::Complete(version.clone()));
                 self.gather_version(version);
                 self.inner.listed(self.source);
                 // The first state is delivered before later frames of the same batch change it. Otherwise the change
@@ -280,8 +283,12 @@ where
                 self.free_list_memory();
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
-            Frame::Bookmark { version } => self.gather_version(version),
-            Frame::Begin | Frame::Internal | _ => {}
+            Frame::Bookmark { version } => {
+                self.step(Step::Confirm);
+                self.gather_version(version);
+            }
+            Frame::Begin => self.step(Step::Begin),
+            Frame::Internal | _ => {}
         }
         self.proceed();
     }
@@ -303,7 +310,10 @@ where
     }
 
     fn report(&mut self, _now: Instant, report: Report<'_>) {
-        let report = if matches!(report.problem, Problem::Transport(_)) {
+        let report = if matches!(
+            report.problem,
+            Problem::Request(RequestProblem::Transport(_))
+        ) {
             report.with_detail(&self.failure)
         } else {
             report

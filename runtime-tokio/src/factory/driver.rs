@@ -3,11 +3,11 @@
 use core::fmt;
 use std::sync::Arc;
 
+use informer_core::transport::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::table::Inner;
-use crate::driver::Job;
 
 /// Runs all informers of a factory.
 ///
@@ -17,11 +17,14 @@ use crate::driver::Job;
 #[must_use = "informers do nothing until their driver runs"]
 pub struct FactoryDriver {
     inner: EndOnDrop,
-    jobs: mpsc::UnboundedReceiver<Job>,
+    jobs: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
 }
 
 impl FactoryDriver {
-    pub(super) const fn new(inner: Arc<Inner>, jobs: mpsc::UnboundedReceiver<Job>) -> Self {
+    pub(super) const fn new(
+        inner: Arc<Inner>,
+        jobs: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
+    ) -> Self {
         Self {
             inner: EndOnDrop(inner),
             jobs,

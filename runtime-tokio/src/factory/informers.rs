@@ -5,11 +5,12 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_core::Report;
+use informer_core::transport::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
 use super::driver::FactoryDriver;
 use super::table::{Clusters, Inner, OnReport, Status};
-use crate::driver::{Job, Member};
+use crate::driver::Member;
 use crate::erased::BoxTransport;
 use crate::health::Health;
 use crate::health::error::NotSynced;
@@ -57,7 +58,7 @@ use crate::informer::{HasSynced, Settings, settings_methods, wait_until};
 #[derive(Clone)]
 pub struct Factory {
     pub(super) inner: Arc<Inner>,
-    pub(super) jobs: mpsc::UnboundedSender<Job>,
+    pub(super) jobs: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
 }
 
 /// The builder of a [`Factory`].

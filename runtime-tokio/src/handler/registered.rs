@@ -6,6 +6,7 @@ use core::task::Poll;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use informer_core::transport::BoxFuture;
 use informer_core::{
     Form, Report,
     listeners::{ListenerConfig, ListenerId},
@@ -22,7 +23,6 @@ use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
 use crate::cache::shared::{Inner, Lost, METRICS};
 use crate::cache::users::Users;
-use crate::driver::Job;
 use crate::health::Lag;
 use crate::health::error::Ended;
 
@@ -172,9 +172,9 @@ pub(crate) fn register<F: Form<Stored: Send + Sync + 'static>>(
     options: &HandlerOptions,
     handler: impl EventHandler<F>,
     lost: Option<Lost<F::Stored>>,
-) -> (HandlerHandle<F>, Job) {
+) -> (HandlerHandle<F>, BoxFuture<'static, ()>) {
     let (handle, running) = join(inner, in_use, config, options, lost);
-    let job: Job = if options.blocking {
+    let job: BoxFuture<'static, ()> = if options.blocking {
         Box::pin(running.run_blocking(handler))
     } else {
         Box::pin(running.run(Direct(handler)))
@@ -188,7 +188,7 @@ pub(crate) fn register_async<F: Form<Stored: Send + Sync + 'static>>(
     config: ListenerConfig,
     options: &HandlerOptions,
     handler: impl AsyncEventHandler<F>,
-) -> (HandlerHandle<F>, Job) {
+) -> (HandlerHandle<F>, BoxFuture<'static, ()>) {
     let (handle, running) = join(inner, in_use, config, options, None);
     (handle, Box::pin(running.run(Awaited(handler))))
 }
@@ -286,7 +286,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
     async fn run(mut self, mut handler: impl Call<F>) {
         let mut turns = (0..TURNS).rev().cycle();
         while self.take().await {
-            let mut batch = Batch::new(&self.inner, self.id, &self.listener, &mut self.events);
+            let mut taken =
+                TakenEvents::new(&self.inner, self.id, &self.listener, &mut self.events);
             let mut since = Instant::now();
             let mut now = since;
             loop {
@@ -295,13 +296,13 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
                     now = Instant::now();
                     since = now;
                 }
-                let Some(event) = batch.next(now) else { break };
+                let Some(event) = taken.next(now) else { break };
                 let called = handler.call(&event).await;
                 after(&self.inner, &self.listener, &self.progress, &event, called);
-                batch.retire(event);
+                taken.retire(event);
                 now = Instant::now();
             }
-            drop(batch);
+            drop(taken);
             // A handler that is always busy must yield to other tasks.
             if turns.next() == Some(0) {
                 tokio::task::yield_now().await;
@@ -316,13 +317,14 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
         let _leave = LeaveOnDrop(Arc::clone(&self.listener));
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
-                let mut batch = Batch::new(&self.inner, self.id, &self.listener, &mut self.events);
-                while let Some(event) = batch.next(Instant::now()) {
+                let mut taken =
+                    TakenEvents::new(&self.inner, self.id, &self.listener, &mut self.events);
+                while let Some(event) = taken.next(Instant::now()) {
                     let called = catch(|| deliver(&mut handler, &event));
                     after(&self.inner, &self.listener, &self.progress, &event, called);
-                    batch.retire(event);
+                    taken.retire(event);
                 }
-                drop(batch);
+                drop(taken);
                 (self, handler)
             });
             // An error means that the runtime is shutting down. Both values are dropped, and the pending notifications
@@ -345,7 +347,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
 }
 
 /// Notifications taken from the log. Those that remain when the handler is removed are counted and reported.
-struct Batch<'a, F: Form> {
+struct TakenEvents<'a, F: Form> {
     inner: &'a Inner<F::Stored>,
     id: ListenerId,
     listener: &'a ListenerState,
@@ -356,7 +358,7 @@ struct Batch<'a, F: Form> {
     retired: Vec<SharedObject<F::Stored>>,
 }
 
-impl<'a, F: Form> Batch<'a, F> {
+impl<'a, F: Form> TakenEvents<'a, F> {
     fn new(
         inner: &'a Inner<F::Stored>,
         id: ListenerId,
@@ -386,7 +388,7 @@ impl<'a, F: Form> Batch<'a, F> {
     }
 }
 
-impl<F: Form> Batch<'_, F> {
+impl<F: Form> TakenEvents<'_, F> {
     /// Leaves the old states to the threads that decoded them.
     fn retire(&mut self, event: Event<F>) {
         event.map(|entry| {
@@ -400,7 +402,7 @@ impl<F: Form> Batch<'_, F> {
     }
 }
 
-impl<F: Form> Drop for Batch<'_, F> {
+impl<F: Form> Drop for TakenEvents<'_, F> {
     fn drop(&mut self) {
         // A call that is still running was cut: it was awaiting when the time to stop was over.
         let cut = usize::from(self.listener.call(Instant::now()).is_some());

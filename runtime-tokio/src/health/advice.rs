@@ -4,7 +4,8 @@ use core::fmt::Write as _;
 
 use informer_core::{Resource, report::Phase};
 
-/// Returns the advice for a failure, if there is any. `message` is the whole text of the failure.
+/// Returns the advice that depends on the resource or on the message, which is the whole text of the failure.
+/// [`Report::advice`](informer_core::Report::advice) has all other.
 pub(crate) fn advice(
     class: &str,
     phase: Phase,
@@ -15,107 +16,20 @@ pub(crate) fn advice(
     if message.contains("HTTP request to an HTTPS server") {
         return Some("The port speaks HTTPS: use an `https://` URL.".to_owned());
     }
-    Some(match class {
-        "forbidden" => grant(phase, resource),
-        "not-found" => not_served(resource),
-        "method-not-allowed" => format!(
+    match class {
+        "forbidden" => Some(grant(phase, resource)),
+        "not-found" => Some(not_served(resource)),
+        "method-not-allowed" => Some(format!(
             "The server does not list or watch `{}`: `kubectl api-resources -o wide` shows the verbs that it supports.",
             full_name(resource)
-        ),
-        "invalid" | "bad-request" => format!(
+        )),
+        "invalid" | "bad-request" => Some(format!(
             "The server rejects a parameter: check the selectors, and whether {} can be selected by these fields.",
             resource.plural
-        ),
-        "tls" => tls(message).to_owned(),
-        _ => of_requests(class)
-            .or_else(|| of_responses(class))?
-            .to_owned(),
-    })
-}
-
-/// Returns the advice for a request that fails.
-fn of_requests(class: &str) -> Option<&'static str> {
-    Some(match class {
-        "unauthorized" => {
-            "The server does not accept the credentials: the token or the client certificate is missing, \
-             has expired or is for another cluster. Renew it."
-        }
-        "not-acceptable" => {
-            "The server does not support the requested media type: request whole objects instead of \
-             metadata."
-        }
-        "connection-refused" => {
-            "No server listens at this address: check the address and the port, and \
-             whether the API server runs."
-        }
-        "dns" => "The server's name cannot be resolved: check its spelling and DNS.",
-        "request" => {
-            "The request cannot be sent as it is, and the message says why: shorten or correct the selectors. A program can also \
-             select on its own side, with `Handlers::filter` or `Controller::only`."
-        }
-        "timed-out" | "silent" | "connection-reset" | "truncated" | "transport" => {
-            "The network, a proxy, a load balancer or a firewall fails. The request is retried, and no data \
-             is lost."
-        }
-        "too-many-requests"
-        | "service-unavailable"
-        | "server-timeout"
-        | "timeout"
-        | "internal-error" => {
-            "The server is overloaded or not ready. The request is retried with increasing delays."
-        }
-        "expired" | "too-large" => {
-            "No action is needed: a relist follows. If this is frequent, the server's history is too short."
-        }
-        "long-retry-after" => {
-            "The server or a proxy requests a long delay: check whether it is overloaded or misconfigured."
-        }
-        "invalid-name" => "No request was sent, since no server can have this name: correct it.",
-        "request-too-long" => "The selectors are too long: shorten them.",
-        _ => return None,
-    })
-}
-
-/// Returns the advice for a response that cannot be used, or for a failure within the program.
-fn of_responses(class: &str) -> Option<&'static str> {
-    Some(match class {
-        "endless-pages" => {
-            "The server does not implement paging as the API requires. A page size of 0 requests the whole list at once."
-        }
-        "no-version" => {
-            "The server violates the API: every list must have a resourceVersion. A relist finds missed changes."
-        }
-        "not-json" | "not-a-list" | "not-an-event" => {
-            "This is not an API server: check whether the address belongs to a proxy or a login page."
-        }
-        "very-short-watch" | "short-watches" => {
-            "Watches are cut: check whether a proxy in between has a short timeout or buffers responses."
-        }
-        "no-initial-events" | "endless-stream" => {
-            "The server or a proxy does not support streaming lists, so plain lists are used. `Initial::List` avoids the attempt."
-        }
-        "undecodable" | "object-not-utf8" => {
-            "The object does not match the decoded type: check that the type is of the served version, and \
-             that fields which may be missing are optional."
-        }
-        "object-too-large" | "object-too-deep" => {
-            "The object exceeds a limit: raise it with `Builder::frame_limit`."
-        }
-        "no-room" | "key-too-long" => {
-            "The cache has a fixed size and is full: enlarge it, or select fewer objects."
-        }
-        "other-kind" => {
-            "The server sent an object of another kind: check the kind of the resource."
-        }
-        "handler-panicked" | "index-panicked" => "A function of this program panicked: fix it.",
-        "drift" => {
-            "The server or a proxy lost events. The audit repairs the cache with a relist; see docs/AUDIT.md."
-        }
-        "undelivered" => {
-            "A handler did not finish in time for a stop: `Builder::drain` extends the time."
-        }
-        _ => return None,
-    })
+        )),
+        "tls" => Some(tls(message).to_owned()),
+        _ => None,
+    }
 }
 
 /// Returns the verb that a request of this phase needs. For the server, a streaming list is a watch.
@@ -245,10 +159,5 @@ mod tests {
             let text = advice("tls", Phase::List, WIDGETS, message).unwrap();
             assert!(text.contains(word), "{message}: {text}");
         }
-    }
-
-    #[test]
-    fn classes_that_need_nobody_have_no_advice() {
-        assert_eq!(advice("slow-list", Phase::List, WIDGETS, ""), None);
     }
 }

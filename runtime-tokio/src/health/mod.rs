@@ -11,7 +11,7 @@ pub(crate) mod unheard;
 pub use {
     informer_core::{
         Report,
-        report::{DriftKind, Level, Phase, Problem},
+        report::{DriftKind, Level, Phase, Problem, RequestProblem},
     },
     snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble},
 };

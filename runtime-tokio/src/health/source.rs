@@ -78,6 +78,8 @@ pub(crate) struct Noted {
     phase: Phase,
     key: Option<String>,
     message: String,
+    /// The advice that does not depend on the resource or on the message.
+    advice: Option<&'static str>,
     at: Instant,
     retry_at: Option<Instant>,
     over: bool,
@@ -91,6 +93,7 @@ impl Noted {
             phase: report.phase,
             key: report.key().map(ToOwned::to_owned),
             message: report.to_string(),
+            advice: report.advice(),
             at: now,
             retry_at: report.retry_in.and_then(|wait| now.checked_add(wait)),
             over: false,
@@ -111,7 +114,8 @@ impl Noted {
             class: self.class,
             phase: self.phase.as_str(),
             message: self.message.clone(),
-            advice: advice::advice(self.class, self.phase, resource, &self.message),
+            advice: advice::advice(self.class, self.phase, resource, &self.message)
+                .or_else(|| self.advice.map(ToOwned::to_owned)),
             missing_verb: (self.class == "forbidden")
                 .then(|| advice::verb(self.phase))
                 .flatten(),

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, Weak};
 
+use informer_core::transport::BoxFuture;
 use informer_core::{
     Form, ResourceVersion, cache::IndexError, listeners::ListenerConfig, object::ExpectedState,
 };
@@ -15,7 +16,6 @@ use crate::cache::shared::{Inner, Lost};
 use crate::cache::shown::ShowsWrites;
 use crate::cache::users::Users;
 use crate::controller::Places;
-use crate::driver::Job;
 use crate::handler::Gate;
 use crate::handler::HandlerOptions;
 use crate::handler::Subscription;
@@ -42,7 +42,7 @@ use crate::informer::Lister;
 /// ```
 pub struct Informer<F: Form> {
     inner: Arc<Inner<F::Stored>>,
-    jobs: mpsc::UnboundedSender<Job>,
+    jobs: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     resync: Option<Duration>,
     client_go: bool,
     /// The user count of an informer that a factory shares.
@@ -52,7 +52,7 @@ pub struct Informer<F: Form> {
 impl<F: Form> Informer<F> {
     pub(crate) const fn new(
         inner: Arc<Inner<F::Stored>>,
-        jobs: mpsc::UnboundedSender<Job>,
+        jobs: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
         resync: Option<Duration>,
         client_go: bool,
     ) -> Self {

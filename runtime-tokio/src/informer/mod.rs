@@ -4,6 +4,7 @@ mod builder;
 pub(crate) mod handle;
 pub(crate) mod kind;
 pub(crate) mod lister;
+mod settings;
 mod wait;
 
 pub use {
@@ -22,9 +23,9 @@ pub use {
     wait::{HasSynced, wait_for_sync},
 };
 pub(crate) use {
-    builder::{Settings, selector_methods, settings_methods},
     handle::Informer,
     kind::Kind,
     lister::Lister,
+    settings::{Settings, selector_methods, settings_methods},
     wait::wait_until,
 };

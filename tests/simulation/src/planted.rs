@@ -84,10 +84,7 @@ fn of_runtime(_: Option<&'static str>, _: Range<u64>, _: usize) -> Failed {
 
 /// Returns whether a bug concerns replicas, which have a separate simulation.
 fn is_of_replicas(bug: Bug) -> bool {
-    is_in(
-        bug,
-        &["Members::", "Elector::", "Waiters::", "ExpectedState::"],
-    )
+    is_in(bug, &["Members::", "Elector::", "ExpectedState::"])
 }
 
 /// Returns whether a bug concerns the journal, which is simulated by a process that dies repeatedly.

@@ -228,7 +228,10 @@ impl<T: SendTransport> SendTransport for Recorded<T> {
         })
     }
 
-    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
-        T::boxed_chunk(body)
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut Self::Body,
+        error: fn(Self::Error) -> E,
+    ) -> BoxChunk<'_, E> {
+        T::boxed_chunk(body, error)
     }
 }

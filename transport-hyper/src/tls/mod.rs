@@ -5,6 +5,7 @@ mod der;
 mod describe;
 mod insecure;
 mod key;
+mod peer;
 mod roots;
 mod store;
 mod verify;
@@ -29,6 +30,7 @@ use crate::address::Host;
 use crate::build_error::BuildError;
 use crate::credentials::{ClientCertificate, Secret};
 
+use crate::tls::peer::Peer;
 use crate::tls::roots::Roots;
 use crate::tls::verify::Verifier;
 
@@ -52,13 +54,6 @@ impl Protocols {
 pub(crate) const H2: &[u8] = b"h2";
 
 pub(crate) use describe::describe;
-
-/// Whose certificate is verified.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Peer {
-    Server,
-    Proxy,
-}
 
 /// The user's TLS settings.
 #[derive(Clone, Default, Debug)]

@@ -92,8 +92,11 @@ impl SendTransport for ProcessTransport {
         Box::pin(self.send(get))
     }
 
-    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
-        Box::pin(body.chunk())
+    fn boxed_chunk<E: Send + 'static>(
+        body: &mut Self::Body,
+        error: fn(Self::Error) -> E,
+    ) -> BoxChunk<'_, E> {
+        Box::pin(async move { body.chunk().await.map_err(error) })
     }
 }
 

@@ -21,8 +21,9 @@ use super::dice::Dice;
 use super::trace::{EntryKind, SERVER};
 use super::world::{Shared, World, plural_of};
 use crate::backend::ResponseHead;
+use crate::backend::Write;
 use crate::mock::Exchange;
-use crate::server::{FakeServer, Write};
+use crate::server::FakeServer;
 use crate::tokio_clock::TokioClock;
 
 /// A process that runs the program under test, from its start to its death.

@@ -10,7 +10,7 @@ use informer_core::transport::FailureKind;
 
 use super::process::{Life, LifeBody, Process};
 use crate::backend::ResponseHead;
-use crate::server::Write;
+use crate::backend::Write;
 use crate::service::{Chunks, Connect, MockService, Source};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

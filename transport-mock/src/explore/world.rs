@@ -24,9 +24,10 @@ use super::plan::Settings;
 use super::process::Life;
 use super::spec::Spec;
 use super::trace::{self, Entry, EntryKind, Trace};
+use crate::backend::Write;
 use crate::mock::Mock;
 use crate::object::ResourceType;
-use crate::server::{FakeServer, Write};
+use crate::server::FakeServer;
 use crate::tokio_clock::TokioClock;
 
 /// The state of a run, as a check sees it.

@@ -19,9 +19,9 @@ use tokio::task::JoinSet;
 
 use self::gzip::Gzip;
 use self::http::Request;
+use crate::backend::Write;
 use crate::backend::{Backend, Compression, ResponseHead};
 use crate::mock::{Exchange, Mock};
-use crate::server::Write;
 use crate::tokio_clock::TokioClock;
 
 /// Opens a port for a mock server. [`Serving::run`] must be awaited or spawned to serve it.

@@ -12,7 +12,7 @@ use super::negotiation::content_type;
 use super::options::Options;
 use super::response::{BodySource, Response, UNKNOWN};
 use super::write::{Part, read_scale};
-use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
+use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId, Write};
 use crate::filter::Filter;
 use crate::log::{RequestLog, RequestRecord, Verb};
 use crate::object::{Form, Format, ResourceType};
@@ -107,7 +107,7 @@ impl Backend for FakeServer {
         ResponseId(id)
     }
 
-    fn handle_write(&mut self, now: Instant, write: super::Write<'_>) -> Option<(u16, Vec<u8>)> {
+    fn handle_write(&mut self, now: Instant, write: Write<'_>) -> Option<(u16, Vec<u8>)> {
         Some(Self::handle_write(self, now, write))
     }
 

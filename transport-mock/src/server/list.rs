@@ -7,7 +7,7 @@ use alloc::vec::{self, Vec};
 
 use serde_json::{Value, json};
 
-use super::response::Progress;
+use super::progress::Progress;
 use crate::fault::{Edit, Ending};
 use crate::object::{Form, Format, Object, ResourceType, View};
 use crate::protobuf;

@@ -7,6 +7,7 @@ use core::time::Duration;
 use informer_core::{Instant, transport::FailureKind};
 
 use super::list::ListBody;
+use super::progress::Progress;
 use super::watch::WatchBody;
 use crate::backend::{Chunk, HeadPoll, ResponseHead};
 use crate::fault::{Edit, Effects, Ending, Mark};
@@ -51,19 +52,6 @@ pub(super) enum BodySource {
     Whole(Vec<u8>),
     List(ListBody),
     Watch(WatchBody),
-}
-
-/// The result of one step of a source.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Progress {
-    /// It wrote bytes that are neither an event nor an item.
-    Bytes,
-    /// It wrote one event or item.
-    Event,
-    /// It has ended.
-    End(Ending),
-    /// It has no data yet.
-    Pending(Option<Instant>),
 }
 
 impl Response {

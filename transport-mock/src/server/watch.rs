@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use informer_core::Instant;
 
-use super::response::Progress;
+use super::progress::Progress;
 use crate::fault::Ending;
 use crate::filter::Filter;
 use crate::object::{Form, Format, Object, ResourceType, View};

@@ -54,7 +54,7 @@ fn nothing_is_dropped_before_it_is_taken() {
             locked.set(true);
             match rng.below(12) {
                 0 => pods.begin(source),
-                1 => pods.end_list(source, End::Complete(ResourceVersion::new("1"))),
+                1 => pods.end_list(source, SweepEnd::Complete(ResourceVersion::new("1"))),
                 2 => pods.delete(source, &key, None),
                 3 => pods.mark_stale(source, &key),
                 4 | 5 => pods.delete(source, &key, Some(object.clone())),

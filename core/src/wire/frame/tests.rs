@@ -98,7 +98,7 @@ fn whose(identity: Option<&ObjectIdentity>) -> String {
     }
     format!(
         " {:?} {} {} of {}/{} u{} v{}",
-        identity.event_type(),
+        identity.event(b"").map(|event| event.kind),
         head.kind,
         head.api_version,
         head.namespace,
@@ -531,7 +531,7 @@ fn leaves_out_managed_fields_of_what_is_too_large() {
 
 #[test]
 fn reports_an_identity_that_is_longer_than_its_room() {
-    let room = super::super::identity::ROOM;
+    let room = super::super::problem::ROOM;
     for (length, fits) in [(room - 2, true), (room - 1, false), (10_000, false)] {
         let uid = "u".repeat(length);
         let body = format!(r#"{{"items":[{{"metadata":{{"uid":"{uid}","name":"ab"}}}}]}}"#);

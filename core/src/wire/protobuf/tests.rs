@@ -153,7 +153,7 @@ fn shown(piece: &Piece<'_>) -> String {
             ..
         } => {
             let event = match identity {
-                Some(identity) => crate::wire::WatchEvent::cut(bytes, identity),
+                Some(identity) => identity.event(bytes),
                 None => crate::wire::WatchEvent::parse_as(Format::Protobuf, bytes),
             };
             let Some(event) = event else {

@@ -12,7 +12,6 @@ mod plan;
 mod replica;
 mod run;
 mod server;
-mod workers;
 
 pub use plan::{Action, Path, Plan, World};
 pub use run::{Figures, Replicas};

@@ -47,8 +47,6 @@ pub struct World {
     pub writing: u32,
     /// The server's answer to a DELETE.
     pub deletes: DeleteAnswer,
-    /// One in this many times, a worker that waits for a key stops waiting and retries later.
-    pub dropping: u32,
 }
 
 /// The requests of a replica that are cut off.
@@ -123,7 +121,6 @@ impl Plan {
             DeleteAnswer::NewVersion,
             DeleteAnswer::Status,
         ]);
-        world.dropping = rare.pick(&[NEVER, NEVER, 12]);
         Self { world, actions }
     }
 }
@@ -153,7 +150,6 @@ impl World {
             failing: entropy.pick(&[NEVER, 4]),
             writing: NEVER,
             deletes: DeleteAnswer::Status,
-            dropping: NEVER,
         }
     }
 

@@ -8,14 +8,13 @@ use informer_core::{
     Instant, RequestId, ResourceVersion, Uid,
     election::{ElectionConfig, ElectionStep, Elector, LeaseRecord, Members, Written},
     object::ExpectedState,
-    queue::Exponential,
+    queue::{Exponential, PolledQueue},
 };
 use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;
 use super::plan::{KEYS, NEVER, World};
 use super::server::{Change, State};
-use super::workers::Workers;
 
 /// The keys in the type of `Members`.
 pub(super) const KEY_NAMES: [&str; KEYS] = [
@@ -139,7 +138,8 @@ pub(super) struct Replica {
     view: (bool, Vec<String>),
     /// The number of lists received.
     pub(super) lists: u64,
-    queue: Workers,
+    queue: PolledQueue<usize, Exponential<usize>>,
+    workers: usize,
     cache: [Option<State>; KEYS],
     /// The number of changes in the cache, and the version of the last one.
     seen: (usize, u64),
@@ -176,11 +176,11 @@ impl Replica {
             notified: None,
             view: (false, Vec::new()),
             lists: 0,
-            queue: Workers::new(
-                world,
-                seed,
-                Exponential::new(Duration::from_millis(5), Duration::from_secs(10)),
-            ),
+            queue: PolledQueue::with_limit(Exponential::new(
+                Duration::from_millis(5),
+                Duration::from_secs(10),
+            )),
+            workers: world.workers.into(),
             cache: [None; KEYS],
             seen: (0, 0),
             synced: false,
@@ -225,7 +225,6 @@ impl Replica {
     pub(super) const fn calm(&mut self) {
         self.failing = NEVER;
         self.writing = NEVER;
-        self.queue.calm();
     }
 
     /// Stops; running keys have a grace period.
@@ -324,7 +323,10 @@ impl Replica {
             Stage::Working | Stage::Resigning | Stage::Gone => None,
         };
         let runs = self.runs.iter().map(|run| run.until);
-        let work = self.queue.next(now);
+        let work = self
+            .has_free_worker()
+            .then(|| self.queue.ready_at(now))
+            .flatten();
         let settled = self.settling.iter().map(|settling| settling.until);
         let times = [call(self.lease), call(self.list)].into_iter().chain(runs);
         let times = times.chain(work).chain(drained).chain(settled);
@@ -435,7 +437,7 @@ impl Replica {
         self.runs.retain(|run| {
             let stays = members.owns(now, KEY_NAMES[run.key]);
             if !stays {
-                queue.done(now, run.key);
+                queue.done(now, &run.key);
                 out.cut += 1;
                 if let Some(said) = &mut out.said {
                     said.push(format!("cuts {}", KEY_NAMES[run.key]));
@@ -492,7 +494,7 @@ impl Replica {
                 |expected: &ExpectedState<Box<str>>| expected.is_shown([&reached], object);
             let stays = !is_over && settling.expected.as_ref().is_some_and(|one| !is_shown(one));
             if !stays {
-                queue.done(now, settling.key);
+                queue.done(now, &settling.key);
             }
             if is_over {
                 wrote[settling.key] = 0;
@@ -513,13 +515,15 @@ impl Replica {
             let run = self.runs.swap_remove(at);
             self.end(now, &run, out);
         }
-        let works = self.stage == Stage::Working && self.synced;
-        while let Some(key) = self.queue.look(now, works, self.runs.len()) {
+        while self.has_free_worker()
+            && let Some(key) = self.queue.take(now)
+        {
             self.begin(now, key, out);
         }
-        if let Some(what) = self.queue.neglected(now) {
-            out.broken = Some(("handed_out", format!("{} {what}", self.name)));
-        }
+    }
+
+    fn has_free_worker(&self) -> bool {
+        self.stage == Stage::Working && self.synced && self.runs.len() < self.workers
     }
 
     fn end(&mut self, now: Instant, run: &Run, out: &mut Outcome) {
@@ -527,7 +531,7 @@ impl Replica {
         if fails {
             self.queue.add_rate_limited(now, run.key);
         } else {
-            self.queue.forget(run.key);
+            self.queue.forget(&run.key);
             out.finished
                 .extend(run.version.map(|version| (run.key, version)));
         }
@@ -540,13 +544,13 @@ impl Replica {
                 let delete = self.writes.one_in(2).then_some(self.deletes);
                 out.writes.push((run.key, version, delete));
             }
-            _ => self.queue.done(now, run.key),
+            _ => self.queue.done(now, &run.key),
         }
     }
 
     fn begin(&mut self, now: Instant, key: usize, out: &mut Outcome) {
         if !self.members.owns(now, KEY_NAMES[key]) {
-            self.queue.done(now, key);
+            self.queue.done(now, &key);
             return;
         }
         if self.wrote[key] > self.seen.0 {

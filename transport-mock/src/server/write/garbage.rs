@@ -54,11 +54,11 @@ impl FakeServer {
         for (index, key) in self.store.dependents() {
             self.reconsider(index, &key);
         }
-        self.settle(since);
+        self.collect_garbage_since(since);
     }
 
     /// Reacts to all changes after a version, including those that follow from them.
-    pub(super) fn settle(&mut self, mut since: u64) {
+    pub(super) fn collect_garbage_since(&mut self, mut since: u64) {
         while since < self.store.version {
             let entries = self.store.events_after(since);
             let entries: Vec<_> = entries

@@ -34,22 +34,10 @@ pub(super) use self::scale::read_scale;
 pub(super) use self::target::Part;
 use self::target::{Target, check_types, mistyped, text};
 use super::{FakeServer, MutationError};
+use crate::backend::Write;
 use crate::log::{RequestRecord, Verb};
 use crate::query::{ApiPath, Query, split_target};
 use crate::status::Status;
-
-/// A write: a request with another method than GET.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Write<'a> {
-    /// The method: POST, PUT, PATCH or DELETE.
-    pub method: &'a str,
-    /// The path and query.
-    pub target: &'a str,
-    /// The `Content-Type` header, which determines the kind of patch.
-    pub content_type: &'a str,
-    /// The body.
-    pub body: &'a [u8],
-}
 
 /// The status and body of a response.
 type Done = (u16, Vec<u8>);
@@ -104,7 +92,7 @@ impl FakeServer {
         };
         self.log.set_status(mark, status);
         if self.config.collects_garbage {
-            self.settle(since);
+            self.collect_garbage_since(since);
         }
         (status, body)
     }

@@ -8,7 +8,8 @@ use super::managers::{self, By};
 use super::options::Options;
 use super::structure::Type;
 use super::target::{Part, Target, text};
-use super::{Done, Write, json_patch, parse, strategic};
+use super::{Done, json_patch, parse, strategic};
+use crate::backend::Write;
 use crate::server::{FakeServer, MutationError};
 use crate::status::Status;
 

@@ -1,0 +1,62 @@
+//! Filling a cache from a journal.
+
+use core::cell::RefCell;
+
+use super::{Identity, LostRecords, Record, RecordLog, Restored};
+use crate::reflector::Change;
+use crate::storage::Text;
+
+/// What a journal is restored into: one source of a cache, which may decode the objects at once or later.
+pub trait Restore<X> {
+    /// Receives a change of an object. It was put with this data ([`Change::Listed`]), has a newer state that could not
+    /// be used ([`Change::Modified`]), or was [deleted](Change::Deleted).
+    fn change(&mut self, change: Change, key: &str, object: &[u8]);
+
+    /// Applies all changes and ends the restored list: at this state, or by forgetting them if there is none. Returns the
+    /// objects that could not be used.
+    fn end(&mut self, restored: Option<&Restored<X>>) -> LostRecords;
+
+    /// Reports a part of the journal that is not restored.
+    fn lost(&mut self, lost: LostRecords);
+}
+
+/// Restores a journal. Returns the restored state, or `None` if the journal has none of this identity.
+///
+/// Each part that is dropped is reported.
+///
+/// # Errors
+/// Fails if the journal cannot be read.
+pub fn restore<J: RecordLog, X: Text>(
+    journal: &mut J,
+    identity: &Identity,
+    into: &mut impl Restore<X>,
+) -> Result<Option<Restored<X>>, J::Error> {
+    let mut restored = None;
+    let into = RefCell::new(into);
+    let mut take = |record: Record<'_>| {
+        let (change, key, object) = match record {
+            Record::Put { key, object } => (Change::Listed, key, object),
+            Record::Stale { key } => (Change::Modified, key, &[][..]),
+            Record::Delete { key } => (Change::Deleted, key, &[][..]),
+            Record::Version(reached) => {
+                restored = Some(Restored::of(&reached));
+                return;
+            }
+        };
+        into.borrow_mut().change(change, key, object);
+    };
+    let loaded = journal.load(identity, &mut take, &mut |lost| {
+        into.borrow_mut().lost(lost);
+    });
+    let into = into.into_inner();
+    let mut restored = restored.filter(|_| loaded.is_ok());
+    let unusable = into.end(restored.as_ref());
+    loaded?;
+    if let Some(restored) = &mut restored
+        && unusable.records > 0
+    {
+        into.lost(unusable);
+        restored.complete = false;
+    }
+    Ok(restored)
+}
