@@ -42,7 +42,7 @@ where
     )
 }
 
-/// Lists, watches, updates the cache and calls the handler. [`new`](crate::new) creates it; its future belongs into a
+/// Lists, watches, updates the cache and calls the handler. [`new`] creates it; its future belongs into a
 /// task.
 #[must_use = "a runner does nothing until it is run"]
 pub struct Runner<'a, R, D: Decode, S: Storage> {
