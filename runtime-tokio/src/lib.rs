@@ -106,7 +106,7 @@ pub mod journal {
 pub mod queue {
     #[doc(no_inline)]
     pub use informer_core::queue::{
-        Exponential, FastSlow, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread, TokenBucket,
+        Exponential, MaxOf, QueueMetrics, RateLimit, Spread, TokenBucket,
     };
 
     pub use crate::controller::queue::{Work, WorkQueue};

@@ -111,55 +111,6 @@ impl<K: Ord + Clone> RateLimit<K> for Exponential<K> {
     }
 }
 
-/// Uses a short delay for the first failures of a key, and a long one after them.
-///
-/// ```
-/// use core::time::Duration;
-/// use informer_core::{Instant, queue::{FastSlow, RateLimit}};
-///
-/// let (fast, slow) = (Duration::from_millis(5), Duration::from_secs(10));
-/// let mut limit = FastSlow::new(fast, slow, 2);
-/// assert_eq!([0; 3].map(|_| limit.delay(Instant::from_micros(0), &"a")), [fast, fast, slow]);
-/// ```
-#[derive(Clone, Debug)]
-pub struct FastSlow<K> {
-    fast: Duration,
-    slow: Duration,
-    times: u32,
-    failures: BTreeMap<K, u32>,
-}
-
-impl<K: Ord> FastSlow<K> {
-    /// Creates a limit with the delay `fast` for the first `times` failures, and `slow` after them.
-    #[must_use]
-    pub const fn new(fast: Duration, slow: Duration, times: u32) -> Self {
-        Self {
-            fast,
-            slow,
-            times,
-            failures: BTreeMap::new(),
-        }
-    }
-}
-
-impl<K: Ord + Clone> RateLimit<K> for FastSlow<K> {
-    fn delay(&mut self, _: Instant, key: &K) -> Duration {
-        if count(&mut self.failures, key) < self.times {
-            self.fast
-        } else {
-            self.slow
-        }
-    }
-
-    fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
-    }
-
-    fn requeues(&self, key: &K) -> u32 {
-        self.failures.get(key).copied().unwrap_or(0)
-    }
-}
-
 /// The longer delay of two limits.
 #[derive(Clone, Copy, Debug)]
 pub struct MaxOf<A, B>(pub A, pub B);
@@ -176,44 +127,6 @@ impl<K, A: RateLimit<K>, B: RateLimit<K>> RateLimit<K> for MaxOf<A, B> {
 
     fn requeues(&self, key: &K) -> u32 {
         self.0.requeues(key).max(self.1.requeues(key))
-    }
-}
-
-/// The delay of another limit, up to a maximum.
-#[derive(Clone, Copy, Debug)]
-pub struct MaxWait<L> {
-    /// The limit.
-    pub limit: L,
-    /// The maximum delay.
-    pub most: Duration,
-}
-
-impl<K, L: RateLimit<K>> RateLimit<K> for MaxWait<L> {
-    fn delay(&mut self, now: Instant, key: &K) -> Duration {
-        self.limit.delay(now, key).min(self.most)
-    }
-
-    fn forget(&mut self, key: &K) {
-        self.limit.forget(key);
-    }
-
-    fn requeues(&self, key: &K) -> u32 {
-        self.limit.requeues(key)
-    }
-}
-
-/// Counts a failure. Returns the number of earlier ones.
-fn count<K: Ord + Clone>(failures: &mut BTreeMap<K, u32>, key: &K) -> u32 {
-    match failures.get_mut(key) {
-        Some(failures) => {
-            let before = *failures;
-            *failures = before.saturating_add(1);
-            before
-        }
-        None => {
-            failures.insert(key.clone(), 1);
-            0
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 pub use self::bucket::TokenBucket;
-pub use self::limit::{Exponential, FastSlow, MaxOf, MaxWait, RateLimit};
+pub use self::limit::{Exponential, MaxOf, RateLimit};
 pub use self::metrics::{QueueMetrics, Spread};
 use crate::time::{Instant, earliest};
 

@@ -19,7 +19,7 @@ pub(crate) use shard::Fnv;
 pub use shard::{Shard, ShardBy};
 
 use builtin::{Builtin, Scope, builtins};
-use selector::is_dns_subdomain;
+use name::is_dns_subdomain;
 
 /// A collection of Kubernetes objects: the resource type, and optionally a namespace and selectors.
 ///
@@ -55,7 +55,7 @@ pub struct Resource<'a> {
     pub namespaced: Option<bool>,
     /// The namespace, or `None` for all namespaces.
     pub namespace: Option<&'a str>,
-    /// The labels that objects must have, in the grammar of [`Selector`](crate::selector::Selector).
+    /// The labels that objects must have, in the grammar of `LabelSelector`.
     pub label_selector: Option<&'a str>,
     /// The fields that objects must have, such as `spec.nodeName=node-1`.
     pub field_selector: Option<&'a str>,
@@ -192,7 +192,7 @@ impl<'a> Resource<'a> {
     /// Sets the label selector, such as `app=web`; an empty string selects every object.
     ///
     /// The text is sent unchanged. To find a mistake before the server does, pass it to
-    /// [`Selector::parse`](crate::selector::Selector::parse).
+    /// `LabelSelector::parse`.
     #[must_use]
     pub const fn labels(mut self, selector: &'a str) -> Self {
         self.label_selector = non_empty(selector);

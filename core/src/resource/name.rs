@@ -2,7 +2,7 @@
 
 use core::{error::Error, fmt};
 
-use super::{Resource, is_dns_subdomain};
+use super::Resource;
 use crate::report::OneLine;
 
 /// A part of a [`Resource`] that no API server can have. [`Resource::check`] finds it.
@@ -136,6 +136,22 @@ impl fmt::Debug for InvalidName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// The longest DNS subdomain, in bytes.
+const SUBDOMAIN_MAX: usize = 253;
+
+/// Returns whether a text is an RFC 1123 subdomain in lower case.
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= SUBDOMAIN_MAX
+        && text.split('.').all(|label| {
+            !label.is_empty()
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        })
 }
 
 #[cfg(test)]

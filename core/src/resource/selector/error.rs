@@ -7,10 +7,10 @@ use core::{error::Error, fmt};
 /// # Examples
 ///
 /// ```
-/// use informer_core::selector::Selector;
+/// use informer_core::selector::LabelSelector;
 ///
 /// assert_eq!(
-///     Selector::parse("app in prod").unwrap_err().to_string(),
+///     LabelSelector::parse("app in prod").unwrap_err().to_string(),
 ///     "invalid label selector, byte 7: found 'p', expected `(`; write the values of `in` and `notin` as `(a,b)`",
 /// );
 /// ```

@@ -4,10 +4,13 @@ extern crate alloc;
 
 use alloc::{format, string::String, string::ToString, vec::Vec};
 
-use super::{Mistake as Kind, *};
+use super::error::Mistake as Kind;
+use super::parse::{RequirementRef, check_key, check_value, parse as requirements};
+use super::*;
+use crate::time::Rng;
 
-pub(super) fn parse(text: &str) -> Selector<'_> {
-    Selector::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+fn parse(text: &str) -> LabelSelector {
+    LabelSelector::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
 fn outline(text: &str) -> String {
@@ -15,8 +18,9 @@ fn outline(text: &str) -> String {
         let values: Vec<_> = requirement.values().collect();
         format!("{} {:?} {values:?}", requirement.key, requirement.operator)
     };
-    parse(text)
-        .requirements()
+    requirements(text)
+        .unwrap_or_else(|error| panic!("{text:?}: {error}"))
+        .into_iter()
         .map(line)
         .collect::<Vec<_>>()
         .join("; ")
@@ -161,7 +165,7 @@ fn rejects_the_rest_with_its_position() {
         ("x=aü", 3, Kind::InvalidValue),
     ];
     for (text, offset, kind) in table {
-        let error = Selector::parse(text).map(|_| text).unwrap_err();
+        let error = LabelSelector::parse(text).map(|_| text).unwrap_err();
         assert_eq!((error.offset, error.kind), (offset, kind), "{text:?}");
         let message = error.to_string();
         assert!(
@@ -174,13 +178,13 @@ fn rejects_the_rest_with_its_position() {
         );
     }
     assert!(
-        Selector::parse("a=b,")
+        LabelSelector::parse("a=b,")
             .unwrap_err()
             .to_string()
             .contains("found the end")
     );
     assert!(
-        Selector::parse("a=b\n)")
+        LabelSelector::parse("a=b\n)")
             .unwrap_err()
             .to_string()
             .contains("byte 4: found ')'")
@@ -196,7 +200,7 @@ fn bounds_lengths() {
     parse(&format!("{prefix}/{long}={long}"));
     parse(&format!("{}/a", "a".repeat(253)));
     let refused = |text: String| {
-        let error = Selector::parse(&text).unwrap_err();
+        let error = LabelSelector::parse(&text).unwrap_err();
         (error.kind, error.offset)
     };
     assert_eq!(refused(format!("{longer}=a")), (Kind::KeyTooLong, 63));
@@ -211,7 +215,7 @@ fn bounds_lengths() {
 
 type Pairs = [(&'static str, &'static str)];
 
-pub(super) const MATCHES: [(&str, &Pairs, bool); 58] = [
+const MATCHES: [(&str, &Pairs, bool); 58] = [
     ("", &[], true),
     ("", &[("x", "y")], true),
     ("x=y", &[("x", "y")], true),
@@ -275,8 +279,14 @@ pub(super) const MATCHES: [(&str, &Pairs, bool); 58] = [
 #[test]
 fn matches_as_client_go_does() {
     for (text, labels, expected) in MATCHES {
+        let map: BTreeMap<String, String> = labels
+            .iter()
+            .map(|&(key, value)| (key.to_string(), value.to_string()))
+            .collect();
         assert_eq!(parse(text).matches(labels), expected, "{text:?} {labels:?}");
-        assert!(Selector::default().matches(labels));
+        assert_eq!(parse(text).matches(&map), expected, "{text:?} {labels:?}");
+        assert!(LabelSelector::default().matches(labels));
+        assert!(!LabelSelector::nothing().matches(&map));
     }
 }
 
@@ -291,28 +301,22 @@ fn labels_that_do_not_answer_are_absent() {
     assert!(parse("x=1").matches(&[("x", "1"), ("x", "2")]));
 }
 
-pub(super) struct XorShift(pub(super) u64);
-
-impl XorShift {
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(bound).unwrap()).unwrap()
-    }
-
-    pub(super) fn text(&mut self, pieces: &[&str]) -> String {
-        let len = self.below(14);
-        (0..len).map(|_| pieces[self.below(pieces.len())]).collect()
-    }
+fn arbitrary_text(rng: &mut Rng) -> String {
+    let pieces = 0..rng.below(14);
+    pieces
+        .map(|_| {
+            let index = usize::try_from(rng.below(PIECES.len() as u64)).unwrap_or_default();
+            PIECES[index]
+        })
+        .collect()
 }
 
 #[cfg(not(miri))]
-pub(super) const ROUNDS: usize = 200_000;
+const ROUNDS: usize = 200_000;
 #[cfg(miri)]
-pub(super) const ROUNDS: usize = 300;
+const ROUNDS: usize = 300;
 
-pub(super) const PIECES: [&str; 24] = [
+const PIECES: [&str; 24] = [
     "a",
     "b",
     "in",
@@ -341,15 +345,16 @@ pub(super) const PIECES: [&str; 24] = [
 
 #[test]
 fn survives_arbitrary_text() {
-    let mut rng = XorShift(0x9e37_79b9_7f4a_7c15);
+    let mut rng = Rng::new(0x9e37_79b9_7f4a_7c15);
     let mut accepted = 0;
     for _ in 0..ROUNDS {
-        let text = rng.text(&PIECES);
-        match Selector::parse(&text) {
+        let text = arbitrary_text(&mut rng);
+        match LabelSelector::parse(&text) {
             Ok(selector) => {
                 accepted += 1;
                 // Every accepted text can be iterated to its end, and each part is valid.
-                let commas = selector.requirements().map(|requirement| {
+                let requirements = requirements(&text).unwrap();
+                let commas = requirements.into_iter().map(|requirement| {
                     check_key(requirement.key).unwrap();
                     let values = requirement.values().map(|value| {
                         check_value(requirement.operator, value).unwrap();
@@ -360,7 +365,8 @@ fn survives_arbitrary_text() {
                     commas.sum::<usize>(),
                     text.matches(',').count() + usize::from(!text.trim().is_empty())
                 );
-                selector.matches(&[("a", "1"), ("x", "a")]);
+                let shown = selector.to_string();
+                assert_eq!(shown.parse().as_ref(), Ok(&selector), "{text:?} {shown:?}");
             }
             Err(error) => {
                 assert!(text.is_char_boundary(error.offset), "{text:?}");
@@ -369,4 +375,38 @@ fn survives_arbitrary_text() {
         }
     }
     assert!(accepted > ROUNDS / 50, "{accepted}");
+}
+
+#[test]
+fn writes_the_form_of_client_go() {
+    let canonical = |text| parse(text).to_string();
+    let table = [
+        ("", ""),
+        (" x = a , a = x ", "a=x,x=a"),
+        ("x==a", "x==a"),
+        (
+            "z,y notin (jkl),x in (def,abc,def)",
+            "x in (abc,def),y notin (jkl),z",
+        ),
+        ("!z,y!=jkl,x notin(abc,def)", "x notin (abc,def),y!=jkl,!z"),
+        ("z notin ()", "z notin ()"),
+        ("z in (,)", "z in ()"),
+        ("z in (b,,a)", "z in (,a,b)"),
+        ("z!=a,z", "z!=a,z"),
+        ("z,z!=a", "z,z!=a"),
+        ("y<8,x>2,z=", "x>2,y<8,z="),
+        ("!in,notin in (notin)", "!in,notin in (notin)"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(canonical(text), expected, "{text:?}");
+        assert_eq!(canonical(expected), expected);
+    }
+}
+
+#[test]
+fn nothing_is_not_everything() {
+    let nothing = LabelSelector::nothing();
+    assert!(!nothing.is_everything());
+    assert!(nothing.to_string().parse::<LabelSelector>().is_err());
+    assert!(LabelSelector::default().is_everything());
 }

@@ -1,4 +1,4 @@
-//! Label selectors that own their requirements.
+//! Label selectors.
 
 use alloc::{
     borrow::ToOwned,
@@ -7,13 +7,31 @@ use alloc::{
 };
 use core::{fmt, str::FromStr};
 
-use super::{Labels, Operator, RequirementRef, Selector, SelectorError, lookup};
+use super::parse::{RequirementRef, parse};
+use super::{Labels, SelectorError};
 
-/// A label selector that is parsed once, for fast repeated matching.
+/// A label selector.
 ///
-/// Its grammar and semantics are those of [`Selector`]. Requirements are sorted by key, and the values of a requirement
-/// are sorted and deduplicated. Requirements of the same key stay in the given order. `Display` writes the canonical
-/// form of client-go.
+/// `Display` writes the canonical form of client-go: requirements are sorted by key, and the values of a requirement are
+/// sorted and deduplicated. Requirements of the same key stay in the given order.
+///
+/// # Grammar
+///
+/// Requirements are separated by commas, and all of them must hold. White space between words is ignored.
+///
+/// | requirement | holds if the label |
+/// |---|---|
+/// | `key` | exists |
+/// | `!key` | does not exist |
+/// | `key=a`, `key==a` | exists and is `a` |
+/// | `key!=a` | does not exist, or is not `a` |
+/// | `key in (a,b)` | exists and is one of these |
+/// | `key notin (a,b)` | does not exist, or is none of these |
+/// | `key>5`, `key<5` | exists, is an integer, and is greater or less |
+///
+/// A key is a name of at most 63 bytes, optionally after a DNS subdomain of at most 253 bytes and a `/`. A name
+/// consists of letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. A value has the same form, or is
+/// empty.
 ///
 /// # Examples
 ///
@@ -41,7 +59,11 @@ impl LabelSelector {
     ///
     /// Returns a [`SelectorError`] for the first mistake.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        Selector::parse(text).map(Self::from)
+        let mut requirements: Vec<_> = parse(text)?.into_iter().map(Requirement::from).collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self {
+            requirements: Some(requirements),
+        })
     }
 
     /// Returns the selector that selects every object.
@@ -86,16 +108,6 @@ impl FromStr for LabelSelector {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::parse(text)
-    }
-}
-
-impl From<Selector<'_>> for LabelSelector {
-    fn from(selector: Selector<'_>) -> Self {
-        let mut requirements: Vec<_> = selector.requirements().map(Requirement::from).collect();
-        requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Self {
-            requirements: Some(requirements),
-        }
     }
 }
 
@@ -185,84 +197,79 @@ impl fmt::Display for Requirement {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use alloc::collections::BTreeMap;
+/// The relation between a label and the values of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operator {
+    /// `key`: the label exists.
+    Exists,
+    /// `!key`: the label does not exist.
+    DoesNotExist,
+    /// `key=value`: the label has this value.
+    Equals,
+    /// `key==value`: the same as [`Operator::Equals`].
+    DoubleEquals,
+    /// `key!=value`: the label does not exist or has another value.
+    NotEquals,
+    /// `key in (a,b)`: the label has one of these values.
+    In,
+    /// `key notin (a,b)`: the label does not exist or has none of these values.
+    NotIn,
+    /// `key>5`: the label is an integer greater than 5.
+    GreaterThan,
+    /// `key<5`: the label is an integer less than 5.
+    LessThan,
+}
 
-    use super::{
-        super::tests::{MATCHES, PIECES, ROUNDS, XorShift, parse},
-        *,
-    };
-
-    fn canonical(text: &str) -> String {
-        LabelSelector::parse(text).unwrap().to_string()
+impl Operator {
+    pub(super) const fn takes_values(self) -> bool {
+        !matches!(self, Self::Exists | Self::DoesNotExist)
     }
 
-    #[test]
-    fn writes_the_form_of_client_go() {
-        let table = [
-            ("", ""),
-            (" x = a , a = x ", "a=x,x=a"),
-            ("x==a", "x==a"),
-            (
-                "z,y notin (jkl),x in (def,abc,def)",
-                "x in (abc,def),y notin (jkl),z",
-            ),
-            ("!z,y!=jkl,x notin(abc,def)", "x notin (abc,def),y!=jkl,!z"),
-            ("z notin ()", "z notin ()"),
-            ("z in (,)", "z in ()"),
-            ("z in (b,,a)", "z in (,a,b)"),
-            ("z!=a,z", "z!=a,z"),
-            ("z,z!=a", "z,z!=a"),
-            ("y<8,x>2,z=", "x>2,y<8,z="),
-            ("!in,notin in (notin)", "!in,notin in (notin)"),
-        ];
-        for (text, expected) in table {
-            assert_eq!(canonical(text), expected, "{text:?}");
-            assert_eq!(canonical(expected), expected);
+    pub(super) const fn takes_integer(self) -> bool {
+        matches!(self, Self::GreaterThan | Self::LessThan)
+    }
+
+    fn accepts(
+        self,
+        value: Option<&str>,
+        has: impl FnOnce(&str) -> bool,
+        bound: impl FnOnce() -> Option<i64>,
+    ) -> bool {
+        let numbers = || Some((value?.parse::<i64>().ok()?, bound()?));
+        match self {
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Equals | Self::DoubleEquals | Self::In => value.is_some_and(has),
+            Self::NotEquals | Self::NotIn => !value.is_some_and(has),
+            Self::GreaterThan => numbers().is_some_and(|(label, bound)| label > bound),
+            Self::LessThan => numbers().is_some_and(|(label, bound)| label < bound),
         }
     }
+}
 
-    #[test]
-    fn matches_as_the_borrowed_one() {
-        for (text, labels, expected) in MATCHES {
-            let selector = LabelSelector::parse(text).unwrap();
-            let map: BTreeMap<String, String> = labels
-                .iter()
-                .map(|&(key, value)| (key.to_string(), value.to_string()))
-                .collect();
-            assert_eq!(selector.matches(labels), expected, "{text:?} {labels:?}");
-            assert_eq!(selector.matches(&map), expected, "{text:?} {labels:?}");
-            assert_eq!(parse(text).matches(&map), expected, "{text:?} {labels:?}");
-            assert!(!LabelSelector::nothing().matches(&map));
-        }
+/// Writes the operator as in a selector. [`Operator::Exists`] is the empty text.
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exists => "",
+            Self::DoesNotExist => "!",
+            Self::Equals => "=",
+            Self::DoubleEquals => "==",
+            Self::NotEquals => "!=",
+            Self::In => "in",
+            Self::NotIn => "notin",
+            Self::GreaterThan => ">",
+            Self::LessThan => "<",
+        })
     }
+}
 
-    #[test]
-    fn round_trips_and_agrees_on_arbitrary_text() {
-        let mut rng = XorShift(0x2545_f491_4f6c_dd1d);
-        for _ in 0..ROUNDS {
-            let text = rng.text(&PIECES);
-            let Ok(selector) = LabelSelector::parse(&text) else {
-                continue;
-            };
-            let shown = selector.to_string();
-            assert_eq!(shown.parse().as_ref(), Ok(&selector), "{text:?} {shown:?}");
-            let labels = [("a", "1"), ("x", "a"), ("b", ""), ("aa", "b")];
-            let some = labels.get(rng.below(5)..).unwrap();
-            assert_eq!(
-                selector.matches(some),
-                parse(&text).matches(some),
-                "{text:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn nothing_is_not_everything() {
-        let nothing = LabelSelector::nothing();
-        assert!(!nothing.is_everything());
-        assert!(nothing.to_string().parse::<LabelSelector>().is_err());
-        assert!(LabelSelector::default().is_everything());
-    }
+fn lookup<L: Labels + ?Sized>(
+    labels: &L,
+    key: &str,
+    accepts: impl Fn(Option<&str>) -> bool,
+) -> bool {
+    let mut verdict = None;
+    labels.label(key, &mut |value| verdict = Some(accepts(value)));
+    verdict.unwrap_or_else(|| accepts(None))
 }
