@@ -212,6 +212,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 let now = timer.now();
                 let mut queue = self.lock();
                 if let Some(key) = queue.take(now) {
+                    // It may be the last one after a shutdown.
+                    let is_over = queue.is_shut_down();
+                    drop(queue);
+                    if is_over {
+                        self.wake_all();
+                    }
                     let queue = self.clone();
                     return Some(Work { key, queue });
                 }
@@ -295,14 +301,19 @@ impl<K: Ord + Clone> WorkQueue<K> {
         let is_over = queue.is_shut_down();
         // A waker can run any code.
         drop(queue);
-        if is_earlier || is_over {
+        if is_over {
+            self.wake_all();
+        } else if is_earlier {
             self.shared.changed.notify_waiters();
         }
         (0..more).for_each(|_| self.shared.changed.notify_one());
-        if is_over {
-            self.shared.over.notify_waiters();
-        }
         result
+    }
+
+    /// Wakes everyone who waits, since the queue is shut down.
+    fn wake_all(&self) {
+        self.shared.changed.notify_waiters();
+        self.shared.over.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, PolledQueue<K, Limit<K>>> {

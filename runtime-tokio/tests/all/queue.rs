@@ -111,6 +111,25 @@ async fn who_gives_up_waiting_loses_nothing() {
     assert_eq!(*timeout(secs(1), second).await.unwrap().unwrap(), 1);
 }
 
+/// The last key may be processed for a long time. Those who wait learn of the shutdown before it is done.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_waiting_when_the_last_key_is_taken() {
+    let queue = queue();
+    let mut first = Box::pin(queue.next());
+    let mut second = Box::pin(queue.next());
+    for waiting in [&mut first, &mut second] {
+        assert!(futures_poll(waiting).await.is_none());
+    }
+    queue.add(1);
+    let mut drained = Box::pin(queue.shut_down_with_drain());
+    assert!(futures_poll(&mut drained).await.is_none());
+    queue.shut_down();
+    let work = timeout(secs(1), first).await.unwrap();
+    assert_eq!(work.as_deref(), Some(&1));
+    assert!(timeout(secs(1), second).await.unwrap().is_none());
+    assert_eq!(timeout(secs(1), drained).await.unwrap(), 0);
+}
+
 async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     core::future::poll_fn(|context| {
         core::task::Poll::Ready(match core::pin::Pin::new(&mut *future).poll(context) {
