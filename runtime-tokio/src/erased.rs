@@ -102,7 +102,14 @@ impl Lost {
         }
     }
 
-    /// Copies the class and text of another transport's error.
+    /// Copies the class and text of another transport's error, for a [`DynTransport`] that wraps it.
+    ///
+    /// ```
+    /// use informer_tokio::transport::{FailureKind, Lost, TransportError};
+    ///
+    /// let error = Lost::new(FailureKind::Refused, "10.0.0.1:6443 refuses the connection");
+    /// assert_eq!(Lost::of(&error).kind(), FailureKind::Refused);
+    /// ```
     #[must_use]
     pub fn of(error: &impl TransportError) -> Self {
         Self {

@@ -22,7 +22,37 @@ pub trait Restore<X> {
 
 /// Restores a journal. Returns the restored state, or `None` if the journal has none of this identity.
 ///
-/// Each part that is dropped is reported.
+/// Each part that is dropped is reported. [`Recorder::restore`](super::Recorder::restore) fills a cache by it. A runtime
+/// that decodes on other threads has a [`Restore`] of its own.
+///
+/// ```
+/// use informer_core::Resource;
+/// use informer_core::journal::{self, FileJournal, Identity, Loss, LostRecords, Restore, Restored};
+/// use informer_core::reflector::Change;
+///
+/// /// Shows what a journal has, without a cache.
+/// struct Keys(Vec<String>);
+///
+/// impl Restore<Box<str>> for Keys {
+///     fn change(&mut self, change: Change, key: &str, _object: &[u8]) {
+///         self.0.push(format!("{change:?} {key}"));
+///     }
+///     fn end(&mut self, _restored: Option<&Restored<Box<str>>>) -> LostRecords {
+///         LostRecords::new(Loss::Unusable, 0, 0)
+///     }
+///     fn lost(&mut self, lost: LostRecords) {
+///         eprintln!("{lost}");
+///     }
+/// }
+///
+/// # let path = std::env::temp_dir().join(format!("informer-restore-{}", std::process::id()));
+/// let mut journal = FileJournal::open(&path)?;
+/// let identity = Identity::new("edge-7", &Resource::new("", "v1", "pods"), 0);
+/// let restored = journal::restore(&mut journal, &identity, &mut Keys(Vec::new()))?;
+/// assert!(restored.is_none(), "the journal is new");
+/// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Fails if the journal cannot be read.

@@ -311,7 +311,17 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         }
     }
 
-    /// Returns the time of the next delayed key, if there is one.
+    /// Returns the time of the next delayed key, if there is one: until then a worker without a key may sleep.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use informer_core::{Instant, queue::PolledQueue};
+    /// # let now = Instant::from_micros(0);
+    /// let mut queue = PolledQueue::new();
+    /// queue.add_after(now, "prod/web", Duration::from_secs(1));
+    /// assert_eq!(queue.take(now), None);
+    /// assert_eq!(queue.next_due(), Some(now + Duration::from_secs(1)));
+    /// ```
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         self.delayed.first_key_value().map(|((due, _), _)| *due)

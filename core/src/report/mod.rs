@@ -138,6 +138,14 @@ impl<'a> Report<'a> {
 
     /// Returns what the user can do, if that does not depend on the resource or on the message. The health of an informer
     /// has the advice that does.
+    ///
+    /// ```
+    /// use informer_core::report::{Phase, Report, RequestProblem};
+    /// use informer_core::transport::FailureKind;
+    ///
+    /// let report = Report::about(Phase::Watch, RequestProblem::Transport(FailureKind::Dns).into());
+    /// assert_eq!(report.advice(), Some("The server's name cannot be resolved: check its spelling and DNS."));
+    /// ```
     #[cfg(feature = "std")]
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {

@@ -11,6 +11,15 @@ use crate::transport::FailureKind;
 
 /// The problem of a request, or of the stream in its response. It is the [`Problem::Request`](super::Problem::Request)
 /// of a report.
+///
+/// ```
+/// use informer_core::report::{Problem, Report, RequestProblem};
+///
+/// fn is_restored(report: &Report<'_>) -> bool {
+///     matches!(report.problem, Problem::Request(RequestProblem::VersionWentBack))
+/// }
+/// # let _ = is_restored;
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum RequestProblem {
