@@ -11,7 +11,6 @@
 //! - `conformance` (feature `tokio`) checks a custom transport.
 //! - [`demo`] fills a server with a cluster that changes continuously.
 //! - `serve` (feature `serve`) opens a real port for a server.
-//! - `explore` (feature `explore`) runs a whole controller in thousands of worlds, and shrinks what fails.
 //!
 //! # A test
 //! ```
@@ -69,7 +68,6 @@
 //!   demo are `no_std` with `alloc`.
 //! - `tokio`: `TokioClock` and `conformance`.
 //! - `serve`: `serve` and `Serving`, HTTP/1.1 on a port, on tokio.
-//! - `explore`: `explore`, a controller in thousands of worlds, each from a seed.
 //! - `tower`: `Mock::service`, the server as a service for the client of kube-rs.
 //!
 //! # Limits
@@ -94,8 +92,6 @@ mod config;
 #[cfg(feature = "tokio")]
 pub mod conformance;
 pub mod demo;
-#[cfg(feature = "explore")]
-pub mod explore;
 mod fault;
 mod filter;
 mod log;
@@ -111,8 +107,7 @@ mod seed;
 mod serve;
 mod server;
 #[cfg(feature = "tower")]
-mod service;
-mod shrink;
+pub mod service;
 #[cfg(feature = "std")]
 mod simulation;
 mod status;
@@ -140,13 +135,12 @@ pub use serve::{Serving, serve};
 pub use server::{Admission, DefinitionError, FakeServer, MutationError, ObjectRef, Operation};
 #[cfg(feature = "tower")]
 pub use service::{MockService, ServiceBody};
-pub use shrink::shrink;
 #[cfg(feature = "tokio")]
 pub use tokio_clock::TokioClock;
 #[cfg(feature = "std")]
 pub use {
     clock::{Sleep, VirtualClock},
-    mock::Mock,
+    mock::{Exchange, Mock},
     simulation::Simulation,
     transport::{MockBody, MockError, MockTransport},
 };

@@ -113,9 +113,9 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
         result
     }
 
-    /// Reads the server, and wakes no task.
-    #[cfg(feature = "explore")]
-    pub(crate) fn look<R>(&self, read: impl FnOnce(&B) -> R) -> R {
+    /// Calls a function with the server, and wakes no task, unlike [`with`](Self::with). The time of the server is that
+    /// of the last request or change.
+    pub fn read<R>(&self, read: impl FnOnce(&B) -> R) -> R {
         read(&self.lock().backend)
     }
 
@@ -125,8 +125,9 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
         self.lock().backend.log().clone()
     }
 
-    /// Sends a request. Dropping the exchange abandons it.
-    pub(crate) fn open(&self, target: &str, accept: &str) -> Exchange<B, T> {
+    /// Sends a GET request with its path and query, and its `Accept` header. It is for servers and transports that
+    /// disturb responses in their own way; others use [`transport`](Self::transport).
+    pub fn open(&self, target: &str, accept: &str) -> Exchange<B, T> {
         let now = self.clock.now();
         let id = self.lock().backend.handle_request(now, target, accept);
         Exchange {
@@ -214,9 +215,9 @@ impl<B, T: Clone> Clone for Mock<B, T> {
     }
 }
 
-/// A request and its response.
+/// A request and its response, created by [`Mock::open`]. Dropping it abandons the request.
 #[derive(Debug)]
-pub(crate) struct Exchange<B: Backend, T: Timer + Clone> {
+pub struct Exchange<B: Backend, T: Timer + Clone> {
     mock: Mock<B, T>,
     id: ResponseId,
     /// The number of announced bytes that have not arrived.
@@ -230,8 +231,11 @@ impl<B: Backend, T: Timer + Clone> Exchange<B, T> {
         self.mock.lock().backend.compression(target)
     }
 
-    /// Waits for the head.
-    pub(crate) async fn head(&mut self) -> Result<ResponseHead, FailureKind> {
+    /// Waits for the head. It can be awaited again after it was dropped.
+    ///
+    /// # Errors
+    /// The failure of the connection.
+    pub async fn head(&mut self) -> Result<ResponseHead, FailureKind> {
         loop {
             let now = self.mock.clock.now();
             let (polled, seen) = {
@@ -250,7 +254,10 @@ impl<B: Backend, T: Timer + Clone> Exchange<B, T> {
     }
 
     /// Waits for the next part of the body, and enforces the announced length. `None` is the end.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, FailureKind> {
+    ///
+    /// # Errors
+    /// The failure of the connection, also if the body ends before the announced length.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, FailureKind> {
         if self.left == Some(0) {
             return Ok(None);
         }

@@ -19,9 +19,14 @@ use crate::backend::{Backend, ResponseHead};
 use crate::mock::{Exchange, Mock};
 use crate::tokio_clock::TokioClock;
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-type Part = Result<Option<Vec<u8>>, FailureKind>;
-type Opened = Result<(ResponseHead, Source), FailureKind>;
+/// A future in a box.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A part of a body; `None` is its end.
+pub type Part = Result<Option<Vec<u8>>, FailureKind>;
+/// The head of a response and the rest of it.
+pub type Opened = Result<(ResponseHead, Source), FailureKind>;
+/// A body that is read from a server.
+pub type Source = Box<dyn Chunks>;
 
 /// A mock server as a service over HTTP requests, created by [`Mock::service`]. `kube::Client::new` takes it.
 #[derive(Clone)]
@@ -34,19 +39,19 @@ pub struct ServiceBody {
     state: State,
 }
 
-/// Answers requests.
-pub(crate) trait Connect: Send + Sync {
+/// A server that a [`MockService`] sends its requests to.
+pub trait Connect: Send + Sync {
+    /// Sends a GET request with its path and query, and its `Accept` header.
     fn read<'a>(&'a self, target: &'a str, accept: &'a str) -> Boxed<'a, Opened>;
+    /// Sends a write. Returns the status and the body of the response.
     fn write<'a>(&'a self, write: Write<'a>) -> Boxed<'a, Result<(u16, Vec<u8>), FailureKind>>;
 }
 
 /// The rest of a body.
-pub(crate) trait Chunks: Send {
+pub trait Chunks: Send {
+    /// Waits for the next part.
     fn chunk(&mut self) -> Boxed<'_, Part>;
 }
-
-/// A body that is read from a server.
-pub(crate) type Source = Box<dyn Chunks>;
 
 enum State {
     Whole(Bytes),
@@ -79,7 +84,9 @@ impl<B: Backend + Send + 'static> Mock<B, TokioClock> {
 }
 
 impl MockService {
-    pub(crate) fn new(server: impl Connect + 'static) -> Self {
+    /// Creates a service over a server.
+    #[must_use]
+    pub fn new(server: impl Connect + 'static) -> Self {
         Self {
             server: Arc::new(server),
         }

@@ -175,10 +175,10 @@ pub struct MockError {
     used: bool,
 }
 
-#[cfg(feature = "explore")]
 impl MockError {
-    /// The error of a new connection.
-    pub(crate) const fn new(kind: FailureKind) -> Self {
+    /// Creates the error of a new connection.
+    #[must_use]
+    pub const fn new(kind: FailureKind) -> Self {
         Self { kind, used: false }
     }
 }

@@ -5,7 +5,7 @@ mod rng;
 
 pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
-pub(crate) use rng::Rng;
+pub use rng::Rng;
 
 use core::num::NonZeroU64;
 use core::ops::{Add, Sub};

@@ -2,16 +2,28 @@
 
 use core::time::Duration;
 
-/// A splitmix64 generator. It is not suitable for secrets.
+/// The generator splitmix64: a seed gives the same numbers in each version of this crate. It is not suitable for
+/// secrets.
+///
+/// ```
+/// use informer_core::time::Rng;
+///
+/// let (mut one, mut two) = (Rng::new(7), Rng::new(7));
+/// assert_eq!(one.next(), two.next());
+/// assert!(one.below(6) < 6);
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(crate) const fn new(seed: u64) -> Self {
+    /// Creates a generator from a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) const fn next(&mut self) -> u64 {
+    /// Returns the next number.
+    pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +32,7 @@ impl Rng {
     }
 
     /// Returns a number from 0 to `bound` - 1, or 0 if `bound` is 0. The bias of the modulo does not matter for jitter.
-    pub(crate) const fn below(&mut self, bound: u64) -> u64 {
+    pub const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next() % bound }
     }
 

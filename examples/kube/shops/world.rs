@@ -4,8 +4,8 @@ use core::pin::Pin;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use informer_explore::{Actor, Explore, Objects, Process, World};
 use informer_kube::KubeLease;
-use informer_mock::explore::{Actor, Explore, Objects, Process, World};
 use informer_mock::json;
 use kube::Client;
 use serde_json::Value;

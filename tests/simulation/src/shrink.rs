@@ -5,7 +5,7 @@ use super::plan::Plan;
 /// Removes actions while `fails` returns true for the rest. `budget` limits the calls of `fails`.
 pub fn shrink(mut plan: Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let world = plan.world.clone();
-    plan.actions = informer_mock::shrink(&plan.actions, &mut budget, &mut |actions| {
+    plan.actions = informer_explore::shrink(&plan.actions, &mut budget, &mut |actions| {
         fails(&Plan {
             world: world.clone(),
             actions: actions.to_vec(),

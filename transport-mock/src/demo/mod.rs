@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use informer_core::Instant;
+use informer_core::time::Rng;
 use serde_json::Value;
 
 use self::objects::{APPS, PHASES};
-use crate::seed::Seed;
+use crate::seed;
 use crate::server::FakeServer;
 use crate::template::Template;
 
@@ -113,7 +114,7 @@ impl Demo {
 
     /// Creates the objects in a server, and compacts the history of their creation.
     pub fn fill(&self, server: &mut FakeServer) {
-        let mut seed = Seed::new(self.seed);
+        let mut rng = Rng::new(self.seed);
         let pods = PodMaker::new(server);
         for index in 0..self.nodes {
             put(server, "nodes", objects::node(index));
@@ -132,7 +133,7 @@ impl Demo {
             }
         }
         for serial in 0..self.pods {
-            pods.create(self, server, &mut seed, serial as u64);
+            pods.create(self, server, &mut rng, serial as u64);
         }
         server.compact(server.version());
     }
@@ -143,7 +144,7 @@ impl Demo {
         let first = |every: Option<Duration>| every.map(|every| start + every);
         Changes {
             demo: self.clone(),
-            seed: Seed::new(self.seed ^ 0x5eed),
+            rng: Rng::new(self.seed ^ 0x5eed),
             serial: self.pods as u64,
             pods: Vec::new(),
             next_change: self.period().map(|period| start + period),
@@ -218,14 +219,14 @@ impl PodMaker {
         &self,
         demo: &Demo,
         server: &mut FakeServer,
-        seed: &mut Seed,
+        rng: &mut Rng,
         serial: u64,
     ) -> (String, String) {
-        let namespace = objects::namespace(below(seed, demo.namespaces));
-        let (app, phase) = (below(seed, APPS.len()), below(seed, 2));
-        let node = objects::node_name(below(seed, demo.nodes));
-        let hash = format!("{:08x}", seed.next() >> 32);
-        let name = format!("{}-{hash}-{}", APPS[app], seed.suffix());
+        let namespace = objects::namespace(below(rng, demo.namespaces));
+        let (app, phase) = (below(rng, APPS.len()), below(rng, 2));
+        let node = objects::node_name(below(rng, demo.nodes));
+        let hash = format!("{:08x}", rng.next() >> 32);
+        let name = format!("{}-{hash}-{}", APPS[app], seed::suffix(rng));
         let (ip, tag) = (objects::pod_ip(serial), format!("{}", serial % 20));
         if let Some(template) = self.templates.get(2 * app + phase) {
             let fill = |hole: &str, out: &mut String| {
@@ -247,7 +248,7 @@ impl PodMaker {
 #[derive(Clone, Debug)]
 pub struct Changes {
     demo: Demo,
-    seed: Seed,
+    rng: Rng,
     /// Counts Pods and their changes.
     serial: u64,
     /// The namespace and name of each Pod. It is empty until it is first needed.
@@ -304,7 +305,7 @@ impl Changes {
         }
         self.serial += 1;
         let (have, want) = (self.pods.len(), self.demo.pods);
-        match below(&mut self.seed, 100) {
+        match below(&mut self.rng, 100) {
             0..10 if have < want + want / 4 => self.create(server),
             10..20 if have > want.saturating_sub(want / 4).max(1) => self.delete(server),
             20..26 => self.change_another(server),
@@ -316,25 +317,25 @@ impl Changes {
     fn create(&mut self, server: &mut FakeServer) {
         let maker = PodMaker::new(server);
         self.pods
-            .push(maker.create(&self.demo, server, &mut self.seed, self.serial));
+            .push(maker.create(&self.demo, server, &mut self.rng, self.serial));
     }
 
     fn delete(&mut self, server: &mut FakeServer) {
-        let index = below(&mut self.seed, self.pods.len());
+        let index = below(&mut self.rng, self.pods.len());
         let (namespace, name) = self.pods.swap_remove(index);
         // The test may have deleted it already.
         let _ = server.delete("pods", &namespace, &name);
     }
 
     fn change_phase(&mut self, server: &mut FakeServer) {
-        let index = below(&mut self.seed, self.pods.len());
+        let index = below(&mut self.rng, self.pods.len());
         let Some((namespace, name)) = self.pods.get(index) else {
             return;
         };
         let Some(mut pod) = server.get("pods", namespace, name) else {
             return;
         };
-        let phase = PHASES[below(&mut self.seed, PHASES.len())];
+        let phase = PHASES[below(&mut self.rng, PHASES.len())];
         let app = String::from(
             pod["metadata"]["labels"]["app"]
                 .as_str()
@@ -352,15 +353,15 @@ impl Changes {
     }
 
     fn change_another(&mut self, server: &mut FakeServer) {
-        let namespace = objects::namespace(below(&mut self.seed, self.demo.namespaces));
-        if below(&mut self.seed, 2) == 0 {
+        let namespace = objects::namespace(below(&mut self.rng, self.demo.namespaces));
+        if below(&mut self.rng, 2) == 0 {
             put(
                 server,
                 "configmaps",
                 objects::config_map(&namespace, self.serial),
             );
         } else {
-            let app = APPS[below(&mut self.seed, APPS.len())];
+            let app = APPS[below(&mut self.rng, APPS.len())];
             put(
                 server,
                 "deployments.apps",
@@ -375,8 +376,8 @@ fn put(server: &mut FakeServer, resource: &str, object: Value) {
     let _ = server.apply(resource, object);
 }
 
-fn below(seed: &mut Seed, bound: usize) -> usize {
-    usize::try_from(seed.below(bound as u64)).unwrap_or(0)
+fn below(rng: &mut Rng, bound: usize) -> usize {
+    usize::try_from(rng.below(bound as u64)).unwrap_or(0)
 }
 
 /// A period of zero would stop time.

@@ -3,10 +3,12 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::schema::{Field, Kind, Shape};
-use super::value::{format_time, to_base64};
+use super::value::format_time;
 
 /// The value of a field on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +143,7 @@ fn read_value(wire: Wire<'_>, kind: Kind) -> Option<Value> {
         Kind::Text => wire.text()?.into(),
         Kind::Int => wire.int()?.into(),
         Kind::Bool => (wire.int()? != 0).into(),
-        Kind::Bytes => to_base64(wire.bytes()?).into(),
+        Kind::Bytes => STANDARD.encode(wire.bytes()?).into(),
         Kind::Time | Kind::MicroTime => {
             let (mut seconds, mut nanos) = (None, 0);
             for (number, wire) in fields(wire.bytes()?)? {

@@ -3,10 +3,12 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::schema::{Field, Kind, Shape};
-use super::value::{from_base64, parse_time};
+use super::value::parse_time;
 
 /// The wire types.
 const VARINT: u32 = 0;
@@ -54,7 +56,10 @@ pub(super) fn write_value(out: &mut Vec<u8>, number: u32, kind: Kind, value: &Va
         Kind::Bytes => write_bytes(
             out,
             number,
-            &value.as_str().and_then(from_base64).unwrap_or_default(),
+            &value
+                .as_str()
+                .and_then(|text| STANDARD.decode(text).ok())
+                .unwrap_or_default(),
         ),
         Kind::Time | Kind::MicroTime => write_nested(out, number, |out| {
             if let Some((seconds, nanos)) = value.as_str().and_then(parse_time) {

@@ -164,7 +164,8 @@ impl FakeServer {
         let timeout = options.timeout.unwrap_or_else(|| {
             // Like the server, it takes between half an hour and an hour. The value depends only on the request.
             let random =
-                crate::seed::Seed::new(self.next_response ^ self.store.version << 20).below(1_800);
+                informer_core::time::Rng::new(self.next_response ^ self.store.version << 20)
+                    .below(1_800);
             Duration::from_secs(1_800 + random)
         });
         let opening = Opening {

@@ -15,12 +15,14 @@ mod write;
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use informer_core::Instant;
+use informer_core::time::Rng;
+use informer_core::{Instant, OwnedResource, Resource};
 use serde_json::{Map, Value};
 
 use self::answer::Waiting;
@@ -33,7 +35,7 @@ use crate::config::Config;
 use crate::fault::FaultPlan;
 use crate::log::RequestLog;
 use crate::object::{Form, Identity, Object, ResourceType};
-use crate::seed::{Seed, rfc3339};
+use crate::seed;
 use crate::store::{Store, key};
 use crate::template::Template;
 
@@ -63,7 +65,7 @@ use crate::template::Template;
 pub struct FakeServer {
     config: Config,
     store: Store,
-    seed: Seed,
+    rng: Rng,
     now: Instant,
     /// The API servers over this storage. Their watch caches may lag behind the store's version.
     replicas: Vec<Replica>,
@@ -131,7 +133,7 @@ impl FakeServer {
         Self {
             config,
             store,
-            seed: Seed::new(seed),
+            rng: Rng::new(seed),
             now: Instant::from_micros(0),
             replicas: [Replica {
                 visible,
@@ -438,7 +440,7 @@ impl FakeServer {
         let uid = existing.as_ref().map(|existing| existing.uid.to_string());
         let uid = uid
             .or_else(|| metadata("uid").map(ToOwned::to_owned))
-            .unwrap_or_else(|| self.seed.uuid());
+            .unwrap_or_else(|| seed::uuid(&mut self.rng));
         let created = existing
             .as_ref()
             .map(|existing| existing.created.to_string());
@@ -488,7 +490,7 @@ impl FakeServer {
         fill: impl Fn(&str, &mut String),
     ) -> Result<u64, MutationError> {
         let resource = self.find(resource)?;
-        let uid = self.seed.uuid();
+        let uid = seed::uuid(&mut self.rng);
         let created = self.time();
         let object =
             template.make(
@@ -525,7 +527,7 @@ impl FakeServer {
         };
         let name = match (text("name"), text("generateName")) {
             (Some(name), _) => name.to_owned(),
-            (None, Some(prefix)) => prefix.to_owned() + &self.seed.suffix(),
+            (None, Some(prefix)) => prefix.to_owned() + &seed::suffix(&mut self.rng),
             (None, None) => return Err(MutationError::NoName),
         };
         let namespaced = self.store.kind(resource).namespaced;
@@ -539,13 +541,24 @@ impl FakeServer {
 
     /// The current time, as in `creationTimestamp`.
     fn time(&self) -> String {
-        rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000)
+        let seconds = self.config.epoch + self.now.as_micros() / 1_000_000;
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        // An epoch in the settings that no date has.
+        let time = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX);
+        format!("{time:.0}")
     }
 
-    /// Returns the resource that a name means.
-    #[cfg(feature = "explore")]
-    pub(crate) fn kind_called(&self, name: &str) -> Option<Arc<ResourceType>> {
-        Some(Arc::clone(self.store.kind(self.find(name).ok()?)))
+    /// Returns the resource that a name means, such as `pods` or `deployments.apps`; `None` if the server has none.
+    ///
+    /// ```
+    /// let deployments = informer_mock::FakeServer::new(1).resource("deployments.apps").unwrap();
+    /// assert_eq!(deployments.as_ref().namespace("prod").path().to_string(), "/apis/apps/v1/namespaces/prod/deployments");
+    /// ```
+    #[must_use]
+    pub fn resource(&self, name: &str) -> Option<OwnedResource> {
+        let kind = self.store.kind(self.find(name).ok()?);
+        let resource = Resource::new(&kind.group, &kind.version, &kind.plural).kind(&kind.kind);
+        Some(resource.namespaced(kind.namespaced).into())
     }
 
     fn find(&self, name: &str) -> Result<usize, MutationError> {

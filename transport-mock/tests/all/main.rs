@@ -4,10 +4,6 @@
 mod common;
 mod conformance;
 mod demo;
-#[cfg(feature = "explore")]
-mod explore;
-#[cfg(feature = "explore")]
-mod explore_bugs;
 mod faithful;
 mod faults;
 mod protobuf;

@@ -87,7 +87,7 @@ impl Simulation for Replicas {
 
     fn shrink(self, mut plan: Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> (Plan, String) {
         let (count, world) = (plan.actions.len(), plan.world.clone());
-        plan.actions = informer_mock::shrink(&plan.actions, &mut 2_000, &mut |actions| {
+        plan.actions = informer_explore::shrink(&plan.actions, &mut 2_000, &mut |actions| {
             let (world, actions) = (world.clone(), actions.to_vec());
             fails(&Plan { world, actions })
         });

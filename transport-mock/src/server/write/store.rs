@@ -14,6 +14,7 @@ use super::structure::Type;
 use super::target::{Part, Target, text};
 use super::{metadata, schema};
 use crate::object::{Identity, Object, ResourceType};
+use crate::seed;
 use crate::server::{FakeServer, MutationError};
 use crate::status::Status;
 use crate::store::key;
@@ -81,7 +82,7 @@ impl FakeServer {
             while !prefix.is_char_boundary(end) {
                 end -= 1;
             }
-            let name = [&prefix[..end], &self.seed.suffix()].concat();
+            let name = [&prefix[..end], &seed::suffix(&mut self.rng)].concat();
             object["metadata"]["name"] = name.into();
         }
         let name = text(&object, "name").unwrap_or_default().to_string();
@@ -253,7 +254,7 @@ impl FakeServer {
                 stored.uid.to_string(),
                 stored.created.to_string(),
             ),
-            None => (0, self.seed.uuid(), self.time()),
+            None => (0, seed::uuid(&mut self.rng), self.time()),
         };
         let identity = Identity {
             version,

@@ -1,21 +1,16 @@
 //! The world of a run: the cluster, the state outside of it, and what has happened.
 
-use alloc::borrow::ToOwned as _;
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use core::any::{Any, TypeId};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::Waker;
 use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use informer_core::{Instant, Timer as _};
+use informer_core::{Instant, OwnedResource, Timer as _};
 use serde_json::Value;
 
 use super::action::{CrashAt, WriteFault};
@@ -24,16 +19,15 @@ use super::plan::Settings;
 use super::process::Life;
 use super::spec::Spec;
 use super::trace::{self, Entry, EntryKind, Trace};
-use crate::backend::Write;
-use crate::mock::Mock;
-use crate::object::ResourceType;
-use crate::server::FakeServer;
-use crate::tokio_clock::TokioClock;
+use informer_mock::FakeServer;
+use informer_mock::Mock;
+use informer_mock::TokioClock;
+use informer_mock::Write;
 
 /// The state of a run, as a check sees it.
 ///
 /// ```
-/// use informer_mock::explore::World;
+/// use informer_explore::World;
 ///
 /// fn each_claim_has_its_pod(world: &World) -> Result<(), String> {
 ///     for claim in world.objects("persistentvolumeclaims") {
@@ -55,9 +49,9 @@ impl World {
     /// Panics if the resource does not exist: a check of nothing cannot fail.
     #[must_use]
     pub fn objects(&self, resource: &str) -> Vec<Value> {
-        self.shared.mock.look(|server| {
+        self.shared.mock.read(|server| {
             assert!(
-                server.kind_called(resource).is_some(),
+                server.resource(resource).is_some(),
                 "the server has no resource {resource:?}: add it in `Explore::setup`"
             );
             let objects = server.objects(resource);
@@ -72,7 +66,7 @@ impl World {
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         self.shared
             .mock
-            .look(|server| server.get(resource, namespace, name))
+            .read(|server| server.get(resource, namespace, name))
     }
 
     /// Returns state outside of the cluster, such as the load balancers of a cloud. It is created when it is first
@@ -143,7 +137,7 @@ impl Shared {
         config.watch_list &= settings.streams;
         config.bookmarks &= settings.bookmarks;
         if settings.gone_http {
-            config.gone = crate::config::Gone::Http;
+            config.gone = informer_mock::Gone::Http;
         }
         if settings.forgetful {
             config = config.forgetful();
@@ -194,8 +188,8 @@ impl Shared {
             .unwrap_or_else(|_| unreachable!("it is stored by its type"))
     }
 
-    pub(super) fn kind(&self, resource: &str) -> Option<Arc<ResourceType>> {
-        self.mock.look(|server| server.kind_called(resource))
+    pub(super) fn resource(&self, name: &str) -> Option<OwnedResource> {
+        self.mock.read(|server| server.resource(name))
     }
 
     pub(super) fn live(&self, life: &Arc<Life>) {
@@ -343,24 +337,22 @@ impl Shared {
 }
 
 /// Returns the path of a collection or of an object.
-pub(super) fn path(kind: &ResourceType, namespace: &str, name: &str) -> String {
-    let mut path = if kind.group.is_empty() {
-        "/api/".to_owned()
-    } else {
-        ["/apis/", &kind.group, "/"].concat()
-    };
-    path += &kind.version;
-    if kind.namespaced && !namespace.is_empty() {
-        path += "/namespaces/";
-        path += namespace;
-    }
-    path += "/";
-    path += &kind.plural;
+pub(super) fn path(resource: &OwnedResource, namespace: &str, name: &str) -> String {
+    let mut path = resource.as_ref().namespace(namespace).path().to_string();
     if !name.is_empty() {
         path += "/";
         path += name;
     }
     path
+}
+
+/// Returns the namespace of an object in paths: `default` if it has none, and empty if the resource is cluster-scoped.
+pub(super) fn namespace_of<'a>(resource: &OwnedResource, object: &'a Value) -> &'a str {
+    match object["metadata"]["namespace"].as_str() {
+        _ if resource.as_ref().is_namespaced() == Some(false) => "",
+        None | Some("") => "default",
+        Some(namespace) => namespace,
+    }
 }
 
 /// Returns the resource of a request's path.
@@ -419,7 +411,7 @@ mod tests {
         ] {
             assert_eq!(plural_of(path), plural, "{path}");
         }
-        let pods = FakeServer::new(1).kind_called("pods").unwrap();
+        let pods = FakeServer::new(1).resource("pods").unwrap();
         assert_eq!(
             path_of(&pods, "prod", "a"),
             "/api/v1/namespaces/prod/pods/a"

@@ -1,8 +1,5 @@
 //! Actors of a usual cluster. They are small: they do what other controllers depend on, and no more.
 
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde_json::{Value, json};

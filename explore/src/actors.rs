@@ -1,16 +1,14 @@
 //! Other controllers and people in the cluster.
 
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::dice::Dice;
 use super::trace::{EntryKind, SERVER};
-use super::world::{Shared, World, path};
+use super::world::{Shared, World, namespace_of, path};
 
 /// Another controller or a person in the cluster.
 ///
@@ -18,7 +16,7 @@ use super::world::{Shared, World, path};
 /// once, so it meets no faults itself.
 ///
 /// ```
-/// use informer_mock::explore::Actor;
+/// use informer_explore::Actor;
 /// use informer_mock::json;
 ///
 /// // A cloud provider that gives each Service an address.
@@ -148,10 +146,11 @@ impl Cluster {
     #[must_use]
     pub fn age(&self, object: &Value) -> Duration {
         let created = object["metadata"]["creationTimestamp"].as_str();
-        let epoch = self.shared.mock.look(|server| server.config().epoch);
+        let epoch = self.shared.mock.read(|server| server.config().epoch);
         let now = epoch + self.shared.now().as_micros() / 1_000_000;
-        let age = created.and_then(crate::seed::seconds_of);
-        Duration::from_secs(age.map_or(0, |created| now.saturating_sub(created)))
+        let created = created.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+        let seconds = created.and_then(|time| u64::try_from(time.as_second()).ok());
+        Duration::from_secs(seconds.map_or(0, |created| now.saturating_sub(created)))
     }
 
     fn write(
@@ -162,16 +161,12 @@ impl Cluster {
         subresource: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let Some(kind) = self.shared.kind(resource) else {
+        let Some(kind) = self.shared.resource(resource) else {
             let what = ["there is no resource ", resource].concat();
             self.shared.record(SERVER, EntryKind::Note, what);
             return (404, Value::Null);
         };
-        let namespace = match object["metadata"]["namespace"].as_str() {
-            None | Some("") if kind.namespaced => "default",
-            None => "",
-            Some(namespace) => namespace,
-        };
+        let namespace = namespace_of(&kind, object);
         let target = path(&kind, namespace, name) + subresource;
         self.shared.write(self.lane, method, &target, body)
     }

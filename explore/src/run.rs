@@ -1,11 +1,5 @@
 //! One run: a plan is carried out, and then everything must come to rest.
 
-use alloc::borrow::ToOwned as _;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::{Future as _, poll_fn};
 use core::panic::AssertUnwindSafe;
 use core::pin::{Pin, pin};
@@ -13,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::panic::catch_unwind;
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use super::driver::Driver;

@@ -1,8 +1,5 @@
 //! The events of a run, in order.
 
-use alloc::borrow::ToOwned as _;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -83,7 +80,7 @@ impl Trace {
                 EntryKind::Request | EntryKind::Response | EntryKind::Failure
             )
         });
-        own.map(|entry| alloc::format!("{} #{:08x}", Line(self, entry), entry.hash as u32))
+        own.map(|entry| format!("{} #{:08x}", Line(self, entry), entry.hash as u32))
     }
 
     /// Returns the lane with a name, which is added if it is new.
@@ -129,7 +126,7 @@ impl fmt::Display for Line<'_> {
 
 /// Formats a time of a run.
 pub(super) fn seconds(time: Duration) -> String {
-    alloc::format!("{}.{:03} s", time.as_secs(), time.subsec_millis())
+    format!("{}.{:03} s", time.as_secs(), time.subsec_millis())
 }
 
 /// Shortens a body for people.
@@ -185,7 +182,7 @@ mod tests {
 
     #[test]
     fn times_of_day_do_not_count() {
-        let at = |time: &str| hash(alloc::format!("{{\"renewTime\":\"{time}\"}}").as_bytes());
+        let at = |time: &str| hash(format!("{{\"renewTime\":\"{time}\"}}").as_bytes());
         assert_eq!(
             at("2026-01-02T03:04:05Z"),
             at("2031-12-30T23:59:59.123456Z")

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use informer_mock::explore::{Actor, Explore, FaultKind, Objects, Process, World};
+use informer_explore::{Actor, Explore, FaultKind, Objects, Process, World};
 use informer_mock::json;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -107,7 +107,7 @@ fn a_failure_is_shrunk_and_reported() {
     assert!((2..=3).contains(&failure.actions.len()), "{failure}");
     let text = failure.to_string();
     let command = format!(
-        "EXPLORE_SEED={} cargo test -p informer-mock -- --exact",
+        "EXPLORE_SEED={} cargo test -p informer-explore -- --exact",
         failure.seed
     );
     for part in [

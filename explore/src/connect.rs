@@ -1,20 +1,15 @@
 //! How a process reaches the server: as a transport of informers, and as a client for JSON.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
+use std::sync::Arc;
 
 use informer_core::transport::{BoxChunk, BoxFuture, BoxSend, FailureKind, Get, SendTransport};
-use informer_core::{Body, Head, Transport};
+use informer_core::{Body, Head, OwnedResource, Transport};
 use serde_json::Value;
 
 use super::process::{Life, LifeBody, Process};
 use super::world::path;
-use crate::object::ResourceType;
-use crate::transport::MockError;
+use informer_mock::MockError;
 
 impl Process {
     /// Returns a transport for informers.
@@ -206,9 +201,9 @@ impl Client {
         existing(self.write("DELETE", &target, &Value::Null).await)
     }
 
-    fn kind(&self, resource: &str) -> Result<Arc<ResourceType>, ApiError> {
-        let kind = self.life.shared.kind(resource);
-        kind.ok_or_else(|| ApiError {
+    fn resource(&self, resource: &str) -> Result<OwnedResource, ApiError> {
+        let found = self.life.shared.resource(resource);
+        found.ok_or_else(|| ApiError {
             status: 404,
             reason: "NotFound".to_string(),
             message: format!("the server has no resource {resource:?}"),
@@ -216,7 +211,7 @@ impl Client {
     }
 
     fn path(&self, resource: &str, namespace: &str, name: &str) -> Result<String, ApiError> {
-        Ok(path(&*self.kind(resource)?, namespace, name))
+        Ok(path(&self.resource(resource)?, namespace, name))
     }
 
     async fn read(&self, target: &str) -> Result<Value, ApiError> {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Mutex;
 
-use informer_mock::explore::{Actor, ApiError, Client, Explore, Objects, Process};
+use informer_explore::{Actor, ApiError, Client, Explore, Objects, Process};
 use informer_mock::json;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};

@@ -9,7 +9,7 @@
 //! replays it. It is text, and a page with a timeline.
 //!
 //! ```
-//! use informer_mock::explore::{Explore, Objects, Process};
+//! use informer_explore::{Explore, Objects, Process};
 //! use informer_mock::json;
 //!
 //! /// Each ConfigMap gets a Secret of the same name. A real controller watches; this one looks every second.
@@ -68,6 +68,7 @@
 //! | `EXPLORE_PAGES=folder` | writes the page of a failure there, instead of `explore` in the build folder |
 //! | `EXPLORE_THREADS=n` | runs on n threads, instead of one for each processor |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "an action concerns a part of the faults, and a rule a part of a JSON value"
@@ -88,35 +89,34 @@ mod run;
 mod search;
 #[cfg(feature = "tower")]
 mod service;
+mod shrink;
 mod spec;
 mod trace;
 mod world;
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::Future;
 use core::time::Duration;
+use std::sync::Arc;
 
-use crate::config::Config;
-use crate::server::FakeServer;
+use informer_mock::Config;
+use informer_mock::FakeServer;
 
-use self::spec::{Check, Spec};
-use self::world::Running;
+use spec::{Check, Spec};
+use world::Running;
 
-pub use self::action::FaultKind;
-pub use self::actors::{Actor, Cluster};
-pub use self::connect::{ApiError, Client, ProcessBody, ProcessTransport};
-pub use self::failure::{Difference, Failure, Planned};
-pub use self::process::Process;
-pub use self::search::Explored;
-pub use self::spec::Objects;
-pub use self::trace::{Entry, EntryKind, Trace};
-pub use self::world::World;
+pub use action::FaultKind;
+pub use actors::{Actor, Cluster};
+pub use connect::{ApiError, Client, ProcessBody, ProcessTransport};
+pub use failure::{Difference, Failure, Planned};
+pub use process::Process;
+pub use search::Explored;
+pub use shrink::shrink;
+pub use spec::Objects;
+pub use trace::{Entry, EntryKind, Trace};
+pub use world::World;
 
 /// The rules of the worlds that a program is run in, and what must hold there. The
-/// [documentation of the module](self) has an example.
+/// [documentation of the crate](self) has an example.
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until `run` is called"]
 pub struct Explore {
@@ -334,3 +334,8 @@ where
         })
     }
 }
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

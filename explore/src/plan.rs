@@ -1,6 +1,5 @@
 //! The plan of a run: the settings of the world, and the actions in it. It is made from a seed, and can be shrunk.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::action::{Action, CrashAt, FaultKind, UserChange, WriteFault};

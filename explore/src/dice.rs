@@ -1,14 +1,14 @@
 //! Choices that follow from a seed.
 
-use crate::seed::Seed;
+use informer_core::time::Rng;
 
 /// A reproducible source of choices.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(Seed);
+pub(super) struct Dice(Rng);
 
 impl Dice {
     pub(super) const fn new(seed: u64) -> Self {
-        Self(Seed::new(seed))
+        Self(Rng::new(seed))
     }
 
     /// Creates a source for one purpose, which does not depend on how many choices were made elsewhere. Without that,
@@ -16,7 +16,7 @@ impl Dice {
     pub(super) fn of(parts: &[u64]) -> Self {
         let mixed = parts
             .iter()
-            .fold(0, |mixed, part| Seed::new(mixed ^ part).next());
+            .fold(0, |mixed, part| Rng::new(mixed ^ part).next());
         Self::new(mixed)
     }
 

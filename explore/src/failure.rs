@@ -1,9 +1,5 @@
 //! A failure, and its report as text.
 
-use alloc::borrow::ToOwned as _;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use std::io;

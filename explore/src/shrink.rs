@@ -1,15 +1,13 @@
 //! Shrinks a list for which a test fails.
 
-use alloc::vec::Vec;
-
 /// Removes items from a list while `fails` returns true for the rest: large parts first, then single items. `budget`
 /// limits the calls of `fails`, and is reduced by them.
 ///
-/// It is for programs that find failures with random lists, as the feature `explore` does.
+/// It is for programs that find failures with random lists, as [`Explore`](crate::Explore) does.
 ///
 /// ```
 /// let mut budget = 100;
-/// let small = informer_mock::shrink(&[1, 2, 3, 4, 5, 6, 7, 8], &mut budget, &mut |rest| rest.contains(&3) && rest.contains(&7));
+/// let small = informer_explore::shrink(&[1, 2, 3, 4, 5, 6, 7, 8], &mut budget, &mut |rest| rest.contains(&3) && rest.contains(&7));
 /// assert_eq!(small, [3, 7]);
 /// ```
 pub fn shrink<A: Clone>(

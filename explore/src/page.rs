@@ -1,6 +1,5 @@
 //! A failure as a page: one HTML file without anything from elsewhere.
 
-use alloc::string::String;
 use core::fmt::{self, Write as _};
 
 use super::failure::Failure;
@@ -99,7 +98,7 @@ fn timeline(page: &mut String, trace: &Trace) -> fmt::Result {
 
 /// The lanes from left to right: users and other actors, the server, the processes.
 struct Order {
-    lanes: alloc::vec::Vec<usize>,
+    lanes: Vec<usize>,
 }
 
 impl Order {
@@ -114,8 +113,7 @@ impl Order {
                 .entries()
                 .any(|entry| [entry.lane, entry.peer].contains(lane))
         };
-        let (processes, others): (alloc::vec::Vec<_>, alloc::vec::Vec<_>) =
-            all.filter(used).partition(is_process);
+        let (processes, others): (Vec<_>, Vec<_>) = all.filter(used).partition(is_process);
         let lanes = others.into_iter().chain([SERVER]).chain(processes);
         Self {
             lanes: lanes.collect(),

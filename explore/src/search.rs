@@ -1,14 +1,11 @@
 //! Runs many seeds, and shrinks what fails.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString as _};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -60,7 +57,7 @@ pub(super) fn run(explore: &Explore, start: &Start<'_>) -> Explored {
     };
     match replay(explore, seed, start) {
         Ok(ran) => {
-            let text = alloc::format!("seed {seed}: every check holds\n\n{}\n", ran.trace);
+            let text = format!("seed {seed}: every check holds\n\n{}\n", ran.trace);
             // If nobody reads it, there is nothing to do.
             let _ = std::io::stdout().write_all(text.as_bytes());
             Explored {
@@ -76,8 +73,8 @@ pub(super) fn run(explore: &Explore, start: &Start<'_>) -> Explored {
 /// Fails a test with the report.
 fn report(failure: &Failure) -> ! {
     let page = match failure.write_page() {
-        Ok(path) => alloc::format!("as a page: {}", path.display()),
-        Err(error) => alloc::format!("the page could not be written: {error}"),
+        Ok(path) => format!("as a page: {}", path.display()),
+        Err(error) => format!("the page could not be written: {error}"),
     };
     panic!("{failure}\n{page}\n");
 }
@@ -291,11 +288,11 @@ fn settings(plan: &Plan) -> String {
     };
     add(
         settings.read_ms > 1,
-        alloc::format!("reads take up to {} ms", settings.read_ms),
+        format!("reads take up to {} ms", settings.read_ms),
     );
     add(
         settings.write_ms > 1,
-        alloc::format!("writes take up to {} ms each way", settings.write_ms),
+        format!("writes take up to {} ms each way", settings.write_ms),
     );
     add(
         !settings.streams,
@@ -312,7 +309,7 @@ fn settings(plan: &Plan) -> String {
     );
     add(
         settings.skew > 0,
-        alloc::format!("clocks differ by {} s", settings.skew),
+        format!("clocks differ by {} s", settings.skew),
     );
     if parts.is_empty() {
         "the usual settings".to_string()

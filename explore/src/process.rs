@@ -1,16 +1,12 @@
 //! A process under test, and its connections to the server.
 
-use alloc::borrow::ToOwned as _;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::{Future, pending, poll_fn};
 use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Poll;
 use core::time::Duration;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use informer_core::{Instant, Timer as _, transport::FailureKind};
@@ -20,11 +16,11 @@ use super::action::{CrashAt, WriteFault};
 use super::dice::Dice;
 use super::trace::{EntryKind, SERVER};
 use super::world::{Shared, World, plural_of};
-use crate::backend::ResponseHead;
-use crate::backend::Write;
-use crate::mock::Exchange;
-use crate::server::FakeServer;
-use crate::tokio_clock::TokioClock;
+use informer_mock::Exchange;
+use informer_mock::FakeServer;
+use informer_mock::ResponseHead;
+use informer_mock::TokioClock;
+use informer_mock::Write;
 
 /// A process that runs the program under test, from its start to its death.
 ///
@@ -61,7 +57,7 @@ impl Process {
     #[must_use]
     pub fn now(&self) -> SystemTime {
         let shared = &self.life.shared;
-        let epoch = shared.mock.look(|server| server.config().epoch);
+        let epoch = shared.mock.read(|server| server.config().epoch);
         let skew = shared.settings.skew * self.life.replica as u64;
         SystemTime::UNIX_EPOCH + Duration::from_secs(epoch + skew) + shared.elapsed()
     }
@@ -314,7 +310,7 @@ impl Life {
     async fn apply(&self, write: Write<'_>) -> Result<(u16, Vec<u8>), FailureKind> {
         let now = self.shared.now();
         let (server, is_ready) = {
-            let routed = self.shared.mock.look(FakeServer::routed_to);
+            let routed = self.shared.mock.read(FakeServer::routed_to);
             let state = self.shared.state();
             (
                 routed,
@@ -464,7 +460,17 @@ fn refusal(code: u16, reason: &'static str) -> (u16, Vec<u8>) {
     };
     (
         code,
-        crate::status::Status::new(code, reason, message).json(),
+        json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason,
+            "code": code,
+        })
+        .to_string()
+        .into_bytes(),
     )
 }
 

@@ -1,14 +1,10 @@
 //! Carries out the actions of a plan, and lets other actors act.
 
-use alloc::borrow::ToOwned as _;
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::{Future as _, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
+use std::sync::Arc;
 
 use informer_core::{Instant, Timer as _};
 use serde_json::{Value, json};
@@ -19,10 +15,10 @@ use super::dice::Dice;
 use super::plan::Plan;
 use super::run::Slots;
 use super::trace::{EntryKind, SERVER};
-use super::world::{PlannedCrash, Shared, path};
-use crate::fault::Fault;
-use crate::log::Verb;
-use crate::server::FakeServer;
+use super::world::{PlannedCrash, Shared, namespace_of, path};
+use informer_mock::FakeServer;
+use informer_mock::Fault;
+use informer_mock::Verb;
 
 /// The number of API servers.
 const SERVERS: usize = 2;
@@ -122,7 +118,7 @@ impl<'a> Driver<'a> {
     }
 
     fn version(&self) -> u64 {
-        self.shared.mock.look(FakeServer::version)
+        self.shared.mock.read(FakeServer::version)
     }
 
     /// Schedules the actors after a change.
@@ -220,23 +216,19 @@ impl<'a> Driver<'a> {
     /// A user changes an object.
     fn user(&self, slot: usize, change: UserChange) {
         let (objects, name) = self.shared.spec.find(slot);
-        let Some(kind) = self.shared.kind(&objects.resource) else {
+        let Some(kind) = self.shared.resource(&objects.resource) else {
             let what = format!("there is no resource {}", objects.resource);
             self.shared.violate("the resources exist", &what);
             return;
         };
         let object = objects.make(name, 0);
-        let namespace = match object["metadata"]["namespace"].as_str() {
-            _ if !kind.namespaced => "",
-            None | Some("") => "default",
-            Some(namespace) => namespace,
-        };
+        let namespace = namespace_of(&kind, &object);
         let (one, all) = (path(&kind, namespace, name), path(&kind, namespace, ""));
         let lane = self.shared.lane("user");
         let get = || {
             self.shared
                 .mock
-                .look(|server| server.get(&objects.resource, namespace, name))
+                .read(|server| server.get(&objects.resource, namespace, name))
         };
         if matches!(change, UserChange::Delete | UserChange::Recreate(_)) && get().is_some() {
             self.shared.write(lane, "DELETE", &one, &Value::Null);
@@ -256,7 +248,7 @@ impl<'a> Driver<'a> {
     fn person(&self, resource: usize, which: u64, deletes: bool) {
         let resource = &self.shared.spec.edited[resource];
         let (Some(kind), Some((namespace, name))) =
-            (self.shared.kind(resource), self.one_of(resource, which))
+            (self.shared.resource(resource), self.one_of(resource, which))
         else {
             return;
         };
@@ -272,7 +264,7 @@ impl<'a> Driver<'a> {
 
     /// Returns the namespace and name of one of the objects of a resource.
     fn one_of(&self, resource: &str, which: u64) -> Option<(String, String)> {
-        self.shared.mock.look(|server| {
+        self.shared.mock.read(|server| {
             let count = server.objects(resource).count() as u64;
             let index = usize::try_from(which.checked_rem(count)?).ok()?;
             let object = server.objects(resource).nth(index)?;

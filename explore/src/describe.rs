@@ -1,7 +1,5 @@
 //! Actions as text.
 
-use alloc::format;
-use alloc::string::{String, ToString as _};
 use core::fmt;
 
 use super::action::{Action, CrashAt, UserChange, WriteFault};

@@ -1,19 +1,16 @@
 //! The settings that the user of [`Explore`](super::Explore) has passed.
 
-use alloc::borrow::ToOwned as _;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::action::FaultKind;
 use super::actors::Actor;
 use super::world::World;
-use crate::config::Config;
-use crate::server::FakeServer;
+use informer_mock::Config;
+use informer_mock::FakeServer;
 
 #[derive(Clone)]
 pub(super) struct Spec {
@@ -83,7 +80,7 @@ impl fmt::Debug for Spec {
 /// Objects of one resource that users create, change and delete.
 ///
 /// ```
-/// use informer_mock::explore::Objects;
+/// use informer_explore::Objects;
 /// use informer_mock::json;
 ///
 /// let maps = json!({ "metadata": { "namespace": "prod", "labels": { "made": "by-a-user" } }, "data": { "size": "1" } });

@@ -1,0 +1,5 @@
+//! All tests of the public interface, in one program, so that it is linked once.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod bugs;
+mod explore;
