@@ -17,10 +17,10 @@ use clap::{Parser, ValueEnum};
 use informer_benches::pods::{State, write};
 use informer_core::{
     Decode, Decoder, Form, Head, Raw, RawObject, Resource, Transport,
-    journal::{FileJournal, Identity, Reached, Record, RecordLog as _},
     json::Prune,
     transport::{FailureKind, Get, TransportError},
 };
+use informer_journal::{FileJournal, Identity, Reached, Record, RecordLog as _};
 use informer_tokio::decode::Packer;
 use informer_tokio::journal::Journal;
 use informer_tokio::{Informer, Json, Meta, Packed};

@@ -11,11 +11,12 @@ use informer_core::{
     Output, PolledInformer, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion,
     Step, Storage, Uid,
     cache::CacheConfig,
-    journal::{FileJournal, Recording},
+    cache::Recording,
     json,
     listeners::ListenerConfig,
     reflector::{Change, Initial},
 };
+use informer_journal::{FileJournal, Recorder};
 use tokio::runtime::Builder;
 
 use crate::cases::Input;
@@ -238,7 +239,7 @@ fn record(script: &Script, path: &Path) {
     let journal = FileJournal::open(path).expect("a journal in a folder for temporary files");
     let informer: PolledInformer<_, _, Heap> =
         PolledInformer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
-    let mut informer = informer.with_journal(journal);
+    let mut informer = informer.with_recorder(Recorder::new(journal));
     informer.restore("bench", &mut |report| panic!("{report}"));
     feed(script, &mut informer, |now, id, chunk, informer| {
         informer.recorder().set_time(Some(1));
@@ -259,7 +260,7 @@ pub fn case_restart(input: &Input) {
     let journal = FileJournal::open(input.work.path("restart")).expect("the journal is there");
     let informer: PolledInformer<_, _, Heap> =
         PolledInformer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
-    let mut informer = informer.with_journal(journal);
+    let mut informer = informer.with_recorder(Recorder::new(journal));
     let restored = informer.restore("bench", &mut |report| panic!("{report}"));
     assert!(restored.is_some(), "the journal has all Pods");
     informer.drain();

@@ -1,8 +1,9 @@
 //! A reflector and a cache in one, for callers that drive both from one place.
 
-use crate::cache::{Cache, CacheConfig, ObjectNotification, Recording, SourceId, Step, take_frame};
+use crate::cache::{
+    Cache, CacheConfig, Identity, ObjectNotification, Recording, SourceId, Step, take_frame,
+};
 use crate::decode::Decode;
-use crate::journal::{Identity, RecordLog, Recorder};
 use crate::object::Object;
 use crate::reflector::{Output, Reflector, ReflectorConfig, RequestId, Restored, Target};
 use crate::report::Report;
@@ -65,26 +66,27 @@ where
         }
     }
 
-    /// Records the cache in a journal, from which [`PolledInformer::restore`] fills it at the next start.
+    /// Records the cache, for example in a journal by the `Recorder` of `informer-journal`.
+    /// [`restore`](PolledInformer::restore) fills the cache from it at the next start.
     #[must_use]
-    pub fn with_journal<J: RecordLog>(self, journal: J) -> PolledInformer<R, D, S, Recorder<J>> {
+    pub fn with_recorder<J: Recording>(self, recorder: J) -> PolledInformer<R, D, S, J> {
         PolledInformer {
             reflector: self.reflector,
             decode: self.decode,
             cache: self.cache,
-            recorder: Recorder::new(journal),
+            recorder,
         }
     }
 }
 
-impl<R: Target, D: Decode, S: Storage, J: RecordLog> PolledInformer<R, D, S, Recorder<J>>
+impl<R: Target, D: Decode, S: Storage, J: Recording> PolledInformer<R, D, S, J>
 where
     S::Text: PartialEq,
 {
-    /// Fills the cache from the journal and resumes the watch at the restored version. Call it before anything else.
+    /// Fills the cache from the recorder and resumes the watch at the restored version. Call it before anything else.
     ///
-    /// If objects are missing from the journal, the informer lists instead. The restored objects are popped as part of
-    /// the initial list. `cluster` is the user's name of the cluster: see [`Identity::new`].
+    /// If objects are missing, the informer lists instead. The restored objects are popped as part of the initial list.
+    /// `cluster` is the user's name of the cluster: see [`Identity::new`].
     pub fn restore(
         &mut self,
         cluster: &str,
@@ -105,21 +107,16 @@ where
         Some(restored)
     }
 
-    /// Consumes the informer and returns the journal.
-    pub fn into_journal(self) -> J {
-        self.recorder.into_journal()
-    }
-
     /// Returns the recorder, to set its time or to sync the journal.
-    pub const fn recorder(&mut self) -> &mut Recorder<J> {
+    pub const fn recorder(&mut self) -> &mut J {
         &mut self.recorder
     }
-}
 
-impl<R: Target, D: Decode, S: Storage, J: Recording> PolledInformer<R, D, S, J>
-where
-    S::Text: PartialEq,
-{
+    /// Consumes the informer and returns the recorder.
+    pub fn into_recorder(self) -> J {
+        self.recorder
+    }
+
     /// Returns what to do next: see [`Reflector::poll_output`].
     pub fn poll_output(&mut self, now: Instant) -> Output<'_> {
         if self.cache.take_wants_relist(SourceId::FIRST) {

@@ -60,7 +60,6 @@
 //! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
 //! - `protobuf`: `decode::FromProtobuf` and views of messages; with `alloc`, `Raw` and `Meta` in protobuf.
 //! - `prost`: implies `alloc` and `protobuf`; `Proto`, which decodes into messages of prost.
-//! - `embedded-storage`: [`journal`]s in NOR flash.
 //!
 //! # Documents
 //! The folder `docs` of the repository describes the run loop step by step (`RUN-LOOP.md`), and every difference from
@@ -99,8 +98,6 @@ pub mod cache;
 
 #[cfg(feature = "alloc")]
 pub mod listeners;
-
-pub mod journal;
 
 mod informer;
 

@@ -81,13 +81,16 @@ pub use informer_core::{
     ResourceVersion, Storage, Timer, Transport,
     cache::ObjectNotification,
     drive::Command,
-    journal, json,
+    json,
     reflector::{Initial, Target},
 };
 #[cfg(feature = "serde-json-core")]
 pub use informer_core::{JsonCore, decode::JsonCoreError};
 #[cfg(feature = "protobuf")]
 pub use informer_core::{decode::FromProtobuf, protobuf};
+#[cfg(feature = "journal")]
+#[doc(no_inline)]
+pub use informer_journal as journal;
 pub use link::Link;
 pub use lister::{InHandler, Lister};
 #[cfg(feature = "net")]

@@ -5,7 +5,7 @@ use core::future::Future;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use informer_core::journal::{Identity, RecordLog, Recorder, Recording};
+use informer_core::cache::Recording;
 use informer_core::{
     Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Step,
     Storage, Timer, Transport,
@@ -14,6 +14,8 @@ use informer_core::{
     drive::Command,
     reflector::Target,
 };
+#[cfg(feature = "journal")]
+use informer_journal::{Identity, RecordLog, Recorder};
 
 use crate::handler::Handler;
 use crate::lister::Lister;
@@ -121,6 +123,7 @@ where
     ///     runner.run_with_journal(EmbassyTimer, transport, handler, journal, "edge-7").await;
     /// }
     /// ```
+    #[cfg(feature = "journal")]
     pub fn run_with_journal<C, T, H, J>(
         mut self,
         timer: C,

@@ -18,7 +18,6 @@ use std::time::Duration;
 use embedded_storage::nor_flash::{
     ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
 };
-use informer_core::journal::FlashJournal;
 use informer_core::{
     Body, Head,
     transport::{FailureKind, Get, TransportError},
@@ -27,6 +26,7 @@ use informer_embassy::{
     Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, MAX_WAITERS, Notification,
     ObjectNotification, RawObject, Resource, Resources, TooManyWaiters, config, json, new,
 };
+use informer_journal::FlashJournal;
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, Simulation, Verb, VirtualClock};
 use serde_json::json;
 use support::{Seen, ServerLink};

@@ -3,6 +3,7 @@
 mod config;
 mod enqueue;
 mod fifo;
+mod identity;
 mod index;
 mod indexer;
 mod notification;
@@ -19,6 +20,7 @@ mod walk;
 
 pub use config::CacheConfig;
 pub use fifo::{DeltaFifo, PopError, Popped, Unbounded};
+pub use identity::Identity;
 pub use indexer::Indexer;
 pub use notification::{Notification, ObjectNotification};
 pub use record::{Reached, Record, Recording};

@@ -1,13 +1,15 @@
 //! The records from which a journal restores the objects of a source.
 
-use crate::object::ResourceVersion;
+use super::{Cache, Identity, ObjectNotification, SourceId};
+use crate::decode::Decode;
+use crate::object::{Object, ResourceVersion};
+use crate::reflector::Restored;
 use crate::report::Report;
-use crate::storage::Text;
+use crate::storage::{Storage, Text};
 use crate::time::Instant;
 
 /// A record of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Record<'a> {
     /// An object is now in this state.
     Put {
@@ -67,53 +69,86 @@ impl<'a> Reached<'a> {
     }
 }
 
-/// Records the steps that a source applies to a cache: see [`Cache::apply`](crate::Cache::apply).
+/// Records the steps that a source applies to a cache, such as the `Recorder` of `informer-journal`: see
+/// [`Cache::apply`].
 ///
 /// `()` records nothing, and so does `None`.
 pub trait Recording {
-    /// Returns whether anything is recorded.
-    fn records(&self) -> bool;
-    /// Returns whether the journal was restarted with this list, so that unchanged objects must be written as well.
-    fn is_restarted(&self) -> bool;
-    /// Records that the journal may have objects that the source does not have. It stays as it is until the next list, which
-    /// writes it anew.
-    fn distrust(&mut self);
-    /// Records that a list begins.
-    fn begin(&mut self);
-    /// Adds a record.
-    fn append(&mut self, record: Record<'_>);
-    /// Records that the list is complete.
-    fn complete(&mut self);
-    /// Records that the server confirmed the state, so that the time of the version should be written again.
-    fn confirm(&mut self);
-    /// Records that a version is reached with all records so far; `complete` is whether the cache has all its objects.
-    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool);
-    /// Reports failures and recoveries since the last call.
-    fn report(&mut self, report: &mut dyn FnMut(Report<'_>));
-    /// Returns whether it is time for a list, which is the only way to repair a journal that failed.
-    fn wants_list(&mut self, now: Instant) -> bool;
-}
+    /// Fills an empty source of a cache from what was recorded before, and returns the restored state. `notify` receives
+    /// the notifications of other sources; with a single source there are none.
+    fn restore<D: Decode, S: Storage<Text: PartialEq>>(
+        &mut self,
+        identity: &Identity,
+        decode: &D,
+        cache: &mut Cache<Object<D::Value, S::Text>, S>,
+        source: SourceId,
+        notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> Option<Restored<S::Text>> {
+        let _ = (identity, decode, cache, source, notify, report);
+        None
+    }
 
-impl Recording for () {
+    /// Returns whether anything is recorded.
     fn records(&self) -> bool {
         false
     }
+
+    /// Returns whether the journal was restarted with this list, so that unchanged objects must be written as well.
     fn is_restarted(&self) -> bool {
         false
     }
+
+    /// Records that the journal may have objects that the source does not have. It stays as it is until the next list,
+    /// which writes it anew.
     fn distrust(&mut self) {}
+
+    /// Records that a list begins.
     fn begin(&mut self) {}
-    fn append(&mut self, _record: Record<'_>) {}
+
+    /// Adds a record.
+    fn append(&mut self, record: Record<'_>) {
+        let _ = record;
+    }
+
+    /// Records that the list is complete.
     fn complete(&mut self) {}
+
+    /// Records that the server confirmed the state, so that the time of the version should be written again.
     fn confirm(&mut self) {}
-    fn reached<X: Text>(&mut self, _version: &ResourceVersion<X>, _complete: bool) {}
-    fn report(&mut self, _report: &mut dyn FnMut(Report<'_>)) {}
-    fn wants_list(&mut self, _now: Instant) -> bool {
+
+    /// Records that a version is reached with all records so far; `complete` is whether the cache has all its objects.
+    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool) {
+        let _ = (version, complete);
+    }
+
+    /// Reports failures and recoveries since the last call.
+    fn report(&mut self, report: &mut dyn FnMut(Report<'_>)) {
+        let _ = report;
+    }
+
+    /// Returns whether it is time for a list, which is the only way to repair a journal that failed.
+    fn wants_list(&mut self, now: Instant) -> bool {
+        let _ = now;
         false
     }
 }
 
+impl Recording for () {}
+
 impl<R: Recording> Recording for Option<R> {
+    fn restore<D: Decode, S: Storage<Text: PartialEq>>(
+        &mut self,
+        identity: &Identity,
+        decode: &D,
+        cache: &mut Cache<Object<D::Value, S::Text>, S>,
+        source: SourceId,
+        notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> Option<Restored<S::Text>> {
+        let recorder = self.as_mut()?;
+        recorder.restore(identity, decode, cache, source, notify, report)
+    }
     fn records(&self) -> bool {
         self.as_ref().is_some_and(R::records)
     }

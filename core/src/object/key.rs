@@ -59,7 +59,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
 
 /// The longest key with a name that is a DNS subdomain: a namespace of 63 and a name of 253 bytes. Roles and their
 /// bindings can have longer names.
-pub(crate) const MAX_KEY: usize = 63 + 1 + 253;
+pub const MAX_KEY: usize = 63 + 1 + 253;
 
 /// A buffer for one key, on the stack so that a lookup does not allocate. A key that is longer than [`MAX_KEY`] is
 /// allocated, or does not fit without an allocator.

@@ -5,8 +5,8 @@ mod key;
 mod version;
 
 pub use expected::ExpectedState;
-pub(crate) use key::{KeyBuf, KeyFn, MAX_KEY};
-pub use key::{KeyError, split_key};
+pub(crate) use key::{KeyBuf, KeyFn};
+pub use key::{KeyError, MAX_KEY, split_key};
 pub use version::{ResourceVersion, Uid};
 
 use core::cmp::Ordering;

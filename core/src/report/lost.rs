@@ -5,7 +5,7 @@ use core::fmt;
 /// A part of a journal that was not restored, with the reason.
 ///
 /// ```
-/// use informer_core::journal::{Loss, LostRecords};
+/// use informer_core::report::{Loss, LostRecords};
 ///
 /// let lost = LostRecords::new(Loss::Damaged, 2, 102_400);
 /// assert_eq!(lost.to_string(), "102400 bytes are damaged: 2 records before them and all records after them are dropped");

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use informer_core::Resource;
-use informer_core::journal::Identity;
+use informer_journal::Identity;
 
 pub(crate) use self::outbox::{Outbox, Range};
 pub(crate) use self::source::SourceJournal;

@@ -11,12 +11,12 @@ use informer_core::{
     Decode, Frame, Instant, Report, ResourceVersion, Sink, Step,
     cache::SourceId,
     drive::{Activity, Command},
-    journal::Recorder,
     json::JsonStr,
     reflector::{Change, ObjectFrame},
     report::{Phase, Problem, RequestProblem},
     wire::Format,
 };
+use informer_journal::Recorder;
 use tokio::sync::mpsc;
 
 use crate::cache::entry::{Key, in_cluster};
@@ -72,7 +72,7 @@ pub(crate) struct CacheSink<D: Decode> {
 }
 
 /// The restored state of a source.
-pub(crate) type Restored = informer_core::journal::Restored<Key>;
+pub(crate) type Restored = informer_journal::Restored<Key>;
 
 /// Resolves when the informer is to stop.
 pub(crate) type StopSignal = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

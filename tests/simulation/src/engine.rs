@@ -3,7 +3,6 @@
 use core::fmt;
 
 use informer_core::decode::Accept;
-use informer_core::journal::Recording;
 use informer_core::json::{as_u64, value_at};
 use informer_core::protobuf;
 use informer_core::storage::Postings;
@@ -15,6 +14,7 @@ use informer_core::{
     reflector::{Initial, Purpose},
     report::{Phase, Problem},
 };
+use informer_journal::Recording;
 
 use super::cluster::State;
 use super::plan::{KEY_NAMES, Objects, Scope, World, half_of};

@@ -4,10 +4,8 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use informer_core::journal::{
-    Area, Identity, Keys, Log, Medium, Record, RecordLog, Recorder, Recording,
-};
 use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
+use informer_journal::{Area, Identity, Keys, Log, Medium, Record, RecordLog, Recorder, Recording};
 
 use super::engine::{Engine, Note, One, Out, Shown, config, decode, informer, shown};
 use super::plan::World;
@@ -79,7 +77,7 @@ impl Shelf {
         let journal = Noted::new(log, Some(Chance::new(seed)));
         let reached = journal.last();
         let mut is_reported = false;
-        let mut one = One(one.0.with_journal(journal));
+        let mut one = One(one.0.with_recorder(Recorder::new(journal)));
         let restored = one.0.restore("here", &mut |report| {
             // An object that the decoder rejects was rejected before, so it is not in the journal.
             assert_ne!(report.class(), "journal", "{report}");

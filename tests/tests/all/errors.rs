@@ -4,13 +4,13 @@ use core::error::Error;
 use core::time::Duration;
 use std::path::Path;
 
-use informer_core::journal::FileJournal;
 use informer_core::{
     Resource,
     object::KeyError,
     selector::{FieldSelector, LabelSelector},
 };
 use informer_hyper::HyperTransport;
+use informer_journal::FileJournal;
 use informer_mock::{FakeServer, Mock, ScriptedServer, TokioClock, json};
 use informer_tokio::informer::wait_for_sync;
 use informer_tokio::transport::{FailureKind, Lost};
@@ -76,6 +76,8 @@ fn every_error_type_writes_the_same_in_debug() {
     let mut found = 0;
     for member in [
         "core",
+        "journal",
+        "explore",
         "transport-hyper",
         "transport-mock",
         "runtime-tokio",

@@ -1,6 +1,6 @@
 //! Ten thousand power losses for each medium: a restored cache is always a state that the server had.
 
-use informer_core::journal::FileJournal;
+use informer_journal::FileJournal;
 use informer_simulation::journal::power::Power;
 use informer_simulation::journal::process::{Ran, run};
 use informer_simulation::journal::{on_disk, on_flash};

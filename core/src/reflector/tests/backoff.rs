@@ -305,8 +305,7 @@ fn a_resource_with_neither_watches_nor_versions_is_reported_at_the_start() {
     w.answer(200, &list("", &[pod("a", 1)]));
     w.expect("WATCH");
     w.answer(405, "");
-    // The world has a journal, which cannot store such a state.
-    w.reports(&["journal", "no-version", "not-watched"]);
+    w.reports(&["no-version", "not-watched"]);
     for _ in 0..8 {
         w.expect_after_exactly(secs(5));
         w.expect("LIST limit=500 resourceVersion=0");

@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 use core::time::Duration;
 
-use crate::cache::Record;
-use crate::decode::RawObject;
+use crate::cache::{Cache, Identity, ObjectNotification, Recording, SourceId, Step, object_of};
+use crate::decode::{Decode, RawObject};
 use crate::informer::PolledInformer;
-use crate::journal::{Identity, Loaded, Reached, RecordLog, Recorder};
-use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
-use crate::report::LostRecords;
+use crate::object::{Object, ResourceVersion};
+use crate::reflector::{Change, Initial, Output, ReflectorConfig, RequestId, Restored};
+use crate::report::Report;
 use crate::resource::Resource;
-use crate::storage::Heap;
+use crate::storage::{Heap, Storage};
 use crate::time::Instant;
 use crate::transport::{End, FailureKind, Head, TransportFailure};
 use crate::{
@@ -46,7 +46,7 @@ pub(super) struct Reported {
 }
 
 pub(super) struct World {
-    pub(super) informer: PolledInformer<Resource<'static>, Decoder, Heap, Recorder<Had>>,
+    pub(super) informer: PolledInformer<Resource<'static>, Decoder, Heap, Had>,
     pub(super) now: Instant,
     /// The request that the server has, and whether its head was answered.
     pub(super) open: Option<(RequestId, bool)>,
@@ -59,37 +59,34 @@ pub(super) struct World {
     notified: Vec<String>,
 }
 
-/// A journal that has one object, and discards new records.
+/// A journal that has one object, and records nothing.
 pub(super) struct Had;
 
-impl RecordLog for Had {
-    type Error = &'static str;
-
-    fn load(
+impl Recording for Had {
+    fn restore<D: Decode, S: Storage<Text: PartialEq>>(
         &mut self,
         _identity: &Identity,
-        take: &mut dyn FnMut(Record<'_>),
-        _lost: &mut dyn FnMut(LostRecords),
-    ) -> Result<Loaded, &'static str> {
-        let object = pod("a", 5);
-        take(Record::Put {
-            key: "a",
-            object: object.as_bytes(),
-        });
-        take(Record::Version(Reached::new("10").at(Some(7))));
-        Ok(Loaded::Restored)
-    }
-    fn append(&mut self, _record: Record<'_>) -> Result<(), &'static str> {
-        Ok(())
-    }
-    fn sync(&mut self) -> Result<(), &'static str> {
-        Ok(())
-    }
-    fn compact(&mut self) -> Result<(), &'static str> {
-        Ok(())
-    }
-    fn restart(&mut self) -> Result<(), &'static str> {
-        Ok(())
+        decode: &D,
+        cache: &mut Cache<Object<D::Value, S::Text>, S>,
+        source: SourceId,
+        _notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> Option<Restored<S::Text>> {
+        let (json, version) = (pod("a", 5), ResourceVersion::new("10"));
+        let raw = RawObject::parse(json.as_bytes());
+        let object = object_of(decode.restore(&raw), &raw, "a", report)?;
+        for step in [
+            Step::Begin,
+            Step::object(Change::Listed, "a", object),
+            Step::Restored(version.clone()),
+        ] {
+            cache.apply(source, step, &mut ()).ok()?;
+        }
+        Some(Restored {
+            version,
+            at: Some(7),
+            complete: true,
+        })
     }
 }
 
@@ -135,13 +132,10 @@ impl World {
 
     pub(super) fn of(resource: Resource<'static>, config: ReflectorConfig, seed: u64) -> Self {
         let informer = PolledInformer::new(resource, decode as Decoder, config, seed);
-        Self::at(0, informer.with_journal(Had))
+        Self::at(0, informer.with_recorder(Had))
     }
 
-    fn at(
-        micros: u64,
-        informer: PolledInformer<Resource<'static>, Decoder, Heap, Recorder<Had>>,
-    ) -> Self {
+    fn at(micros: u64, informer: PolledInformer<Resource<'static>, Decoder, Heap, Had>) -> Self {
         let mut world = Self {
             informer,
             now: Instant::from_micros(micros),
@@ -160,7 +154,7 @@ impl World {
     /// Starts from a journal that has pod `a`@5 at version 10.
     pub(super) fn resuming(config: ReflectorConfig) -> Self {
         let mut informer =
-            PolledInformer::new(pods(), decode as Decoder, config, 7).with_journal(Had);
+            PolledInformer::new(pods(), decode as Decoder, config, 7).with_recorder(Had);
         let restored = informer.restore("", &mut |report| {
             panic!("{report}");
         });
@@ -484,7 +478,7 @@ impl World {
     }
 }
 
-fn reported(report: &crate::Report<'_>) -> Reported {
+fn reported(report: &Report<'_>) -> Reported {
     Reported {
         phase: report.phase,
         class: report.class(),

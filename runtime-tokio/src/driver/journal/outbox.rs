@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
-use informer_core::journal::{Identity, Loaded, LostRecords, Record, RecordLog};
+use informer_journal::{Identity, Loaded, LostRecords, Record, RecordLog};
 use tokio::sync::{mpsc, watch};
 
 /// The most bytes that may be pending. Above this, nothing is read from the server until they are written.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use informer_core::journal::{FileError, FileJournal, Identity, LogError, RecordLog as _};
+use informer_journal::{FileError, FileJournal, Identity, LogError, RecordLog as _};
 
 /// Its files and its identity.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use core::task::Context;
 use std::sync::{Arc, Mutex};
 
 use informer_core::ResourceVersion;
-use informer_core::journal::{Record, Recorder, Recording as _};
+use informer_journal::{Record, Recorder, Recording as _};
 
 use crate::cache::entry::Key;
 
@@ -14,7 +14,7 @@ use super::*;
 
 /// Runs a writer on files in a separate folder. The list collects its reports.
 fn start(folder: &std::path::Path) -> (Outbox, Arc<Mutex<Vec<String>>>) {
-    use informer_core::journal::RecordLog as _;
+    use informer_journal::RecordLog as _;
     let pods = Resource::new("", "v1", "pods");
     let source = Journal::file(folder.join("pods")).of_source(&pods, 0, false);
     let mut log = source.open().unwrap();

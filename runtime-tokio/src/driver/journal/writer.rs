@@ -4,13 +4,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::journal::{
-    FileError, FileJournal, LogError, Reached, Record, RecordLog as _, Retry,
-};
 use informer_core::{
     Report, Timer as _,
     report::{Phase, Problem},
 };
+use informer_journal::{FileError, FileJournal, LogError, Reached, Record, RecordLog as _, Retry};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 

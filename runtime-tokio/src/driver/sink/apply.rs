@@ -10,10 +10,10 @@ use core::time::Duration;
 use std::sync::RwLockWriteGuard;
 
 use informer_core::cache::SourceId;
-use informer_core::journal::{Record, Recording as _};
 use informer_core::reflector::Change;
 use informer_core::report::Phase;
 use informer_core::{Cache, Decode, Report, ResourceVersion, Step};
+use informer_journal::{Record, Recording as _};
 
 use crate::cache::entry::{Key, SharedObject, Store};
 use crate::cache::metrics::Levels;

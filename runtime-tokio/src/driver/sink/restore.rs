@@ -1,11 +1,11 @@
 //! Filling the cache from a journal.
 
-use informer_core::journal::{
-    self, FileError, FileJournal, Identity, LogError, Loss, LostRecords, Restore,
-};
 use informer_core::reflector::Change;
 use informer_core::report::{Phase, Problem};
 use informer_core::{Decode, Report, Step};
+use informer_journal::{
+    self, FileError, FileJournal, Identity, LogError, Loss, LostRecords, Restore,
+};
 
 use crate::cache::entry::Key;
 use crate::driver::journal::moment;
@@ -36,7 +36,7 @@ where
         self.step(Step::Begin);
         self.unusable = 0;
         // A journal that cannot be restored has been reported.
-        let restored = journal::restore(log, identity, self)?;
+        let restored = informer_journal::restore(log, identity, self)?;
         if restored.is_none() {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use informer_core::journal::{Area, Medium};
+use informer_journal::{Area, Medium};
 
 use super::power::{Chance, Fate, Off, Power};
 

@@ -6,7 +6,7 @@ pub mod flash;
 pub mod power;
 pub mod process;
 
-use informer_core::journal::{FlashJournal, Keys, Log};
+use informer_journal::{FlashJournal, Keys, Log};
 
 use disk::Disk;
 use flash::{Flash, PAGE};

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use informer_core::cache::ObjectNotification;
-use informer_core::journal::{Identity, Loaded, LostRecords, Record, RecordLog, Recorder};
 use informer_core::{
     Decoder, End, Heap, Instant, Notification, Object, Output, PolledInformer, Raw,
     ReflectorConfig, RequestId, Resource, TransportFailure,
     reflector::{Initial, Purpose},
 };
+use informer_journal::{Identity, Loaded, LostRecords, Record, RecordLog, Recorder};
 use informer_mock::{Backend, Chunk, FakeServer, HeadPoll, ResponseId, json};
 
 use super::power::{Chance, Power};
@@ -130,7 +130,8 @@ impl<J: RecordLog> Life<J> {
             ..ReflectorConfig::default()
         };
         let mut life = Self {
-            informer: PolledInformer::new(pods, Decoder::new(), config, seed).with_journal(journal),
+            informer: PolledInformer::new(pods, Decoder::new(), config, seed)
+                .with_recorder(Recorder::new(journal)),
             open: None,
             notified: State::new(),
             failed: false,
@@ -437,7 +438,10 @@ pub fn run<M, J: RecordLog>(
         }
         // If the power has not failed yet, it fails now.
         power.on(None);
-        medium = lose(process.informer.into_journal().journal, &mut chance);
+        medium = lose(
+            process.informer.into_recorder().into_journal().journal,
+            &mut chance,
+        );
     }
     let (mut process, _) = Life::begin(open(medium), &world, seed)?;
     settle(&mut process, &mut world, &mut chance)?;

@@ -15,10 +15,13 @@
 
 use core::fmt::Write;
 
+use super::Identity;
 use super::crc::crc;
-use super::identity::Identity;
 use super::medium::{Area, Medium, Room};
-use crate::object::{KeyBuf, MAX_KEY};
+use informer_core::object::MAX_KEY;
+
+/// A key as the log reads it.
+pub(super) type Key = heapless::String<MAX_KEY>;
 
 /// The number of bytes before the key.
 const HEADER: usize = 8;
@@ -83,7 +86,7 @@ pub(super) struct Located {
     pub(super) at: u64,
     /// Including the padding.
     pub(super) size: u64,
-    pub(super) key: KeyBuf,
+    pub(super) key: Key,
     /// The place of the value.
     pub(super) value: u64,
     pub(super) len: usize,
@@ -188,7 +191,7 @@ pub(super) fn read<M: Medium>(
     if how != How::Again && sum != stored {
         return Ok(None);
     }
-    let mut key = KeyBuf::new();
+    let mut key = Key::new();
     if key
         .write_str(core::str::from_utf8(name).unwrap_or_default())
         .is_err()
@@ -224,7 +227,7 @@ pub(super) fn read_key<M: Medium>(
     area: Area,
     at: u64,
     end: u64,
-) -> Result<Option<(Kind, KeyBuf, u64)>, M::Error> {
+) -> Result<Option<(Kind, Key, u64)>, M::Error> {
     let mut bytes = [0; HEADER];
     if !fits(at, end) {
         return Ok(None);
@@ -236,7 +239,7 @@ pub(super) fn read_key<M: Medium>(
     let mut text = [0; MAX_KEY];
     let name = text.get_mut(..header.key).unwrap_or_default();
     medium.peek(area, at + HEADER as u64, name)?;
-    let mut key = KeyBuf::new();
+    let mut key = Key::new();
     // The key was written from a `str`. If it is not UTF-8, the record is damaged.
     let _ = key.write_str(core::str::from_utf8(name).unwrap_or_default());
     Ok(Some((header.kind, key, header.size(medium.unit()))))

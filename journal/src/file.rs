@@ -84,7 +84,7 @@ struct Ahead {
 /// The reason why a file of a journal cannot be used.
 ///
 /// ```
-/// let error = informer_core::journal::FileJournal::open("/nowhere/at/all").err().unwrap();
+/// let error = informer_journal::FileJournal::open("/nowhere/at/all").err().unwrap();
 /// assert!(error.to_string().starts_with("/nowhere/at/all.0 cannot be opened: "));
 /// ```
 pub struct FileError {
@@ -93,7 +93,7 @@ pub struct FileError {
     cause: io::Error,
 }
 
-crate::readable_errors!(FileError);
+informer_core::readable_errors!(FileError);
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -400,7 +400,7 @@ impl Medium for FileMedium {
 mod tests {
     use super::super::{Identity, Loaded, Reached, Record, RecordLog as _};
     use super::*;
-    use crate::resource::Resource;
+    use informer_core::Resource;
 
     /// With large and small steps, from a slow disk and from memory.
     #[test]

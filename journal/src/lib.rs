@@ -4,7 +4,20 @@
 //! the last version are not loaded. A restored cache therefore shows a state that the server really had, no matter when
 //! the power failed. A [`Log`] is a journal over a [`Medium`]: `FileMedium` with the feature `std`, `FlashMedium` with
 //! the feature `embedded-storage`, or a custom one. A [`Recorder`] writes the changes of a reflector and restores them.
-//! `docs/JOURNAL.md` describes the format and its guarantees.
+//! `docs/JOURNAL.md` in the repository describes the format and its guarantees.
+//!
+//! # Features
+//! - `alloc`: an index of the keys, and buffers that grow.
+//! - `std`: implies `alloc`; journals in files.
+//! - `embedded-storage`: journals in NOR flash.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(any(feature = "alloc", test))]
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
 
 mod crc;
 #[cfg(feature = "std")]
@@ -12,7 +25,6 @@ mod file;
 #[cfg(feature = "embedded-storage")]
 mod flash;
 mod format;
-mod identity;
 mod index;
 mod log;
 mod medium;
@@ -26,7 +38,6 @@ mod tests;
 pub use file::{FileError, FileJournal, FileMedium};
 #[cfg(feature = "embedded-storage")]
 pub use flash::{FlashError, FlashJournal, FlashMedium};
-pub use identity::Identity;
 #[cfg(feature = "alloc")]
 pub use index::Keys;
 pub use index::{Index, Scanned};
@@ -36,16 +47,20 @@ pub use recorder::Recorder;
 pub use restore::{Restore, restore};
 pub use retry::Retry;
 
-pub use crate::cache::{Reached, Record, Recording};
-pub use crate::reflector::Restored;
-pub use crate::report::{Loss, LostRecords, Mismatch};
+#[doc(no_inline)]
+pub use informer_core::{
+    cache::{Identity, Reached, Record, Recording},
+    reflector::Restored,
+    report::{Loss, LostRecords, Mismatch},
+};
 
 use core::fmt;
 
 /// A persisted cache: a log of the objects of one source, and of the versions that were reached with them.
 ///
 /// ```
-/// use informer_core::{Resource, journal::{FileJournal, Identity, RecordLog, Loaded, Reached, Record}};
+/// use informer_core::Resource;
+/// use informer_journal::{FileJournal, Identity, RecordLog, Loaded, Reached, Record};
 ///
 /// # let dir = std::env::temp_dir().join(format!("informer-journal-{}", std::process::id()));
 /// let pods = Resource::new("", "v1", "pods");
@@ -138,3 +153,8 @@ pub enum Loaded {
     /// The state was passed on.
     Restored,
 }
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

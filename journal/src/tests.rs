@@ -13,8 +13,8 @@ mod recovery;
 mod shards;
 
 use super::*;
-use crate::resource::Resource;
-use crate::time::Rng;
+use informer_core::Resource;
+use informer_core::time::Rng;
 
 /// Two areas in memory, growing or of a fixed size, which may fail.
 #[derive(Clone, Default)]
@@ -199,7 +199,7 @@ fn random(rng: &mut Rng, number: u64, with: &mut dyn FnMut(Record<'_>)) {
 
 /// Opens the log repeatedly, and finds the state of the last version each time.
 fn keeps_what_a_version_covers<I: Index>(memory: &Memory) {
-    for seed in 0..crate::rounds(40) {
+    for seed in 0..40 {
         let mut rng = Rng::new(seed);
         let mut medium = memory.clone();
         let mut committed = None;
@@ -515,7 +515,7 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
                 &mut |_| (),
             )
             .err();
-        for number in 1..=crate::rounds(150) {
+        for number in 1..=150 {
             if failed.is_some() {
                 break;
             }
@@ -531,7 +531,7 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
             }
         }
         let Some(failed) = failed else {
-            assert!(calls as u64 > crate::rounds(150), "only {calls} calls");
+            assert!(calls as u64 > 150, "only {calls} calls");
             return;
         };
         assert_eq!(failed, LogError::Medium("no space left"), "call {calls}");

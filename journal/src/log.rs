@@ -4,12 +4,12 @@ mod load;
 
 use core::fmt;
 
+use super::Identity;
 use super::format::{self, How, INCOMPLETE, Kind, Located, LogCursor, size};
-use super::identity::Identity;
 use super::index::Index;
 use super::medium::{Area, Medium, Room};
 use super::{Loaded, LostRecords, Record, RecordLog};
-use crate::object::{KeyBuf, MAX_KEY};
+use informer_core::object::MAX_KEY;
 
 /// The number of superseded bytes that never triggers a compaction.
 const SLACK: u64 = 64 << 10;
@@ -333,7 +333,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             return Err(LogError::Full { capacity });
         }
         let value = self.room.room(found.len).unwrap_or_default();
-        let (kind, key): (_, &KeyBuf) = ((found.kind, found.flags), &found.key);
+        let (kind, key) = ((found.kind, found.flags), &found.key);
         format::write(&mut self.medium, &mut to.end, kind, key.as_str(), value)?;
         Ok(())
     }

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::*;
-use crate::{
+use informer_core::{
     Decoder, End, Head, Heap, Instant, Output, PolledInformer, Raw, ReflectorConfig, RequestId,
-    reflector::Purpose,
+    ResourceVersion, reflector::Purpose,
 };
 
 /// A journal on a medium that is sometimes full.
@@ -64,10 +64,10 @@ impl World {
         let pods = Resource::new("", "v1", "pods");
         let mut world = Self {
             informer: PolledInformer::new(pods, Decoder::new(), ReflectorConfig::list(), 1)
-                .with_journal(Disk {
+                .with_recorder(Recorder::new(Disk {
                     log,
                     is_full: false,
-                }),
+                })),
             now: Instant::from_micros(0),
             version: 10,
             watch: None,
@@ -103,7 +103,7 @@ impl World {
                 Output::Cancel(_) => self.watch = None,
                 Output::Wait(Some(until)) if until < end => self.now = until,
                 Output::Wait(_) => break,
-                Output::Report(_) => {}
+                Output::Report(_) | _ => {}
             }
         }
         self.now = end;
@@ -136,7 +136,7 @@ impl World {
         let identity = Identity::new(
             "here",
             &Resource::new("", "v1", "pods"),
-            crate::Decode::fingerprint(&Decoder::<Raw>::new()),
+            informer_core::Decode::fingerprint(&Decoder::<Raw>::new()),
         );
         Log::<_, Keys, _>::new(medium, Vec::new())
             .load(
@@ -193,4 +193,33 @@ fn a_journal_that_fails_forever_costs_a_list_an_hour() {
         Some("11"),
         "the old state is still there"
     );
+}
+
+#[test]
+fn a_server_without_versions_is_reported_once_and_nothing_is_restored() {
+    let mut recorder = Recorder::new(Disk {
+        log: Log::new(Memory::default(), Vec::new()),
+        is_full: false,
+    });
+    let mut reports = Vec::new();
+    for _ in 0..2 {
+        recorder.begin();
+        recorder.append(Record::Put {
+            key: "a",
+            object: b"{}",
+        });
+        recorder.complete();
+        recorder.reached(&ResourceVersion::<alloc::boxed::Box<str>>::default(), true);
+        recorder.report(&mut |report| reports.push(report.to_string()));
+    }
+    let [report] = &reports[..] else {
+        panic!("{reports:?}");
+    };
+    assert!(
+        report.contains("the server sends no resourceVersions"),
+        "{report}"
+    );
+    let mut journal = recorder.into_journal();
+    let loaded = journal.load(&identity(), &mut |_| panic!("it is restored"), &mut |_| ());
+    assert_eq!(loaded, Ok(Loaded::Empty));
 }

@@ -3,8 +3,9 @@
 use core::cell::RefCell;
 
 use super::{Identity, LostRecords, Record, RecordLog, Restored};
-use crate::reflector::Change;
-use crate::storage::Text;
+use informer_core::ResourceVersion;
+use informer_core::reflector::Change;
+use informer_core::storage::Text;
 
 /// What a journal is restored into: one source of a cache, which may decode the objects at once or later.
 pub trait Restore<X> {
@@ -22,12 +23,12 @@ pub trait Restore<X> {
 
 /// Restores a journal. Returns the restored state, or `None` if the journal has none of this identity.
 ///
-/// Each part that is dropped is reported. [`Recorder::restore`](super::Recorder::restore) fills a cache by it. A runtime
+/// Each part that is dropped is reported. [`Recorder`](super::Recorder) fills a cache by it. A runtime
 /// that decodes on other threads has a [`Restore`] of its own.
 ///
 /// ```
 /// use informer_core::Resource;
-/// use informer_core::journal::{self, FileJournal, Identity, Loss, LostRecords, Restore, Restored};
+/// use informer_journal::{FileJournal, Identity, Loss, LostRecords, Restore, Restored};
 /// use informer_core::reflector::Change;
 ///
 /// /// Shows what a journal has, without a cache.
@@ -48,7 +49,7 @@ pub trait Restore<X> {
 /// # let path = std::env::temp_dir().join(format!("informer-restore-{}", std::process::id()));
 /// let mut journal = FileJournal::open(&path)?;
 /// let identity = Identity::new("edge-7", &Resource::new("", "v1", "pods"), 0);
-/// let restored = journal::restore(&mut journal, &identity, &mut Keys(Vec::new()))?;
+/// let restored = informer_journal::restore(&mut journal, &identity, &mut Keys(Vec::new()))?;
 /// assert!(restored.is_none(), "the journal is new");
 /// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -69,7 +70,11 @@ pub fn restore<J: RecordLog, X: Text>(
             Record::Stale { key } => (Change::Modified, key, &[][..]),
             Record::Delete { key } => (Change::Deleted, key, &[][..]),
             Record::Version(reached) => {
-                restored = Some(Restored::of(&reached));
+                restored = Some(Restored {
+                    version: ResourceVersion::new(reached.version),
+                    at: reached.at,
+                    complete: reached.complete,
+                });
                 return;
             }
         };

@@ -6,20 +6,20 @@ use super::{
     Identity, Loss, LostRecords, Reached, Record, RecordLog, Recording, Restore, Restored, Retry,
     restore,
 };
-use crate::cache::{Cache, ObjectNotification, SourceId, Step, object_of};
-use crate::decode::{Decode, RawObject};
-use crate::object::{KeyBuf, KeyError, MAX_KEY, Object, ResourceVersion};
-use crate::reflector::Change;
-use crate::report::{Phase, Problem, Report, Shown};
-use crate::storage::{Storage, Text};
-use crate::time::Instant;
+use informer_core::Instant;
+use informer_core::cache::{Cache, ObjectNotification, SourceId, Step, object_of};
+use informer_core::decode::{Decode, RawObject};
+use informer_core::object::{KeyError, MAX_KEY, Object, ResourceVersion};
+use informer_core::reflector::Change;
+use informer_core::report::{Phase, Problem, Report};
+use informer_core::storage::{Storage, Text};
 
 /// The longest delay between lists for a journal that keeps failing. Each attempt may erase a flash.
 const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Derives the records of a [`RecordLog`] from the steps that one source applies to a cache.
 ///
-/// Call [`restore`](Self::restore) first, then pass the recorder to [`Cache::apply`] with each step. Objects are
+/// Call [`restore`](Recording::restore) first, then pass the recorder to [`Cache::apply`] with each step. Objects are
 /// written before the version that includes them. No version is written during a list, so that a partial list is never
 /// restored. A listed object that equals the cached one is not written again.
 ///
@@ -64,18 +64,6 @@ enum Unversioned {
     Reported,
 }
 
-impl<X: Text> Restored<X> {
-    /// Creates the restored state from a version of a journal.
-    #[must_use]
-    pub fn of(reached: &Reached<'_>) -> Self {
-        Self {
-            version: ResourceVersion::new(reached.version),
-            at: reached.at,
-            complete: reached.complete,
-        }
-    }
-}
-
 impl<J: RecordLog> Recorder<J> {
     /// Creates a recorder for a journal.
     pub const fn new(journal: J) -> Self {
@@ -102,56 +90,14 @@ impl<J: RecordLog> Recorder<J> {
     }
 
     /// Consumes the recorder and returns the journal.
-    pub(crate) fn into_journal(self) -> J {
+    #[must_use]
+    pub fn into_journal(self) -> J {
         self.journal
     }
 
     /// Sets the time of the versions that are written next, in milliseconds since 1970.
     pub const fn set_time(&mut self, time: Option<u64>) {
         self.time = time;
-    }
-
-    /// Fills an empty source of a cache from the journal. The restored objects are popped as part of the initial list,
-    /// but the cache is not synced by them: see [`Cache::is_restored`]. `notify` receives the notifications of other
-    /// sources; with a single source there are none.
-    ///
-    /// A journal of another cluster, resource, selector or decoder is rejected, and an unreadable journal is not used.
-    /// Both are reported, and so is each part of a journal that is dropped. Nothing is restored for a source that the cache
-    /// does not have.
-    pub fn restore<D: Decode, S: Storage>(
-        &mut self,
-        identity: &Identity,
-        decode: &D,
-        cache: &mut Cache<Object<D::Value, S::Text>, S>,
-        id: SourceId,
-        notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
-        report: &mut dyn FnMut(Report<'_>),
-    ) -> Option<Restored<S::Text>>
-    where
-        S::Text: PartialEq,
-    {
-        cache.place(id)?;
-        let mut into = RestoredSource {
-            decode,
-            cache,
-            id,
-            notify,
-            report,
-            unusable: LostRecords::new(Loss::Unusable, 0, 0),
-        };
-        // Only objects are rejected.
-        let _ = into.apply(Step::Begin);
-        let restored = restore(&mut self.journal, identity, &mut into);
-        // An entry in the journal but not in the cache would never be swept by a list.
-        self.broken |= into.unusable.records > 0;
-        let restored = restored.unwrap_or_else(|error| {
-            self.failed(error);
-            None
-        });
-        if restored.is_none() {
-            self.report(report);
-        }
-        restored
     }
 
     fn note(&mut self, done: Result<(), J::Error>) {
@@ -232,6 +178,47 @@ where
 }
 
 impl<J: RecordLog> Recording for Recorder<J> {
+    /// Fills an empty source of a cache from the journal. The restored objects are popped as part of the initial list,
+    /// but the cache is not synced by them: see [`Cache::is_restored`]. `notify` receives the notifications of other
+    /// sources; with a single source there are none.
+    ///
+    /// A journal of another cluster, resource, selector or decoder is rejected, and an unreadable journal is not used.
+    /// Both are reported, and so is each part of a journal that is dropped. Nothing is restored for a source that the cache
+    /// does not have.
+    fn restore<D: Decode, S: Storage<Text: PartialEq>>(
+        &mut self,
+        identity: &Identity,
+        decode: &D,
+        cache: &mut Cache<Object<D::Value, S::Text>, S>,
+        id: SourceId,
+        notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> Option<Restored<S::Text>> {
+        // Nothing is restored for a source that the cache does not have.
+        cache.version(id)?;
+        let mut into = RestoredSource {
+            decode,
+            cache,
+            id,
+            notify,
+            report,
+            unusable: LostRecords::new(Loss::Unusable, 0, 0),
+        };
+        // Only objects are rejected.
+        let _ = into.apply(Step::Begin);
+        let restored = restore(&mut self.journal, identity, &mut into);
+        // An entry in the journal but not in the cache would never be swept by a list.
+        self.broken |= into.unusable.records > 0;
+        let restored = restored.unwrap_or_else(|error| {
+            self.failed(error);
+            None
+        });
+        if restored.is_none() {
+            self.report(report);
+        }
+        restored
+    }
+
     fn records(&self) -> bool {
         !self.broken
     }
@@ -293,9 +280,8 @@ impl<J: RecordLog> Recording for Recorder<J> {
         if self.in_list || self.broken || !self.unsaved || !version.is_known() {
             return;
         }
-        let mut text = KeyBuf::new();
-        let written = core::fmt::Write::write_fmt(&mut text, format_args!("{version}"));
-        if written.is_err() || text.as_str().len() > MAX_KEY {
+        let mut text = heapless::String::<MAX_KEY>::new();
+        if core::fmt::Write::write_fmt(&mut text, format_args!("{version}")).is_err() {
             // No server has versions of that length, and there is nothing to resume without one.
             return;
         }
@@ -311,8 +297,7 @@ impl<J: RecordLog> Recording for Recorder<J> {
 
     fn report(&mut self, report: &mut dyn FnMut(Report<'_>)) {
         if let Some(error) = self.error.take() {
-            let message = Shown(&error);
-            let problem = Problem::Journal { message: &message };
+            let problem = Problem::Journal { message: &error };
             report(Report::about(Phase::Journal, problem));
         }
         if self.unversioned == Unversioned::Unreported {

@@ -28,7 +28,7 @@ impl<F: NorFlash, B: super::Room> FlashJournal<F, B> {
     ///
     /// ```
     /// use embedded_storage::nor_flash::NorFlash;
-    /// use informer_core::journal::FlashJournal;
+    /// use informer_journal::FlashJournal;
     ///
     /// fn journal<F: NorFlash>(flash: F) -> Option<FlashJournal<F, [u8; 2048]>> {
     ///     FlashJournal::in_flash(flash, 0x8_0000, 128 * 1024, [0; 2048])
@@ -95,7 +95,7 @@ impl fmt::Display for FlashError {
 
 impl core::error::Error for FlashError {}
 
-crate::readable_errors!(FlashError);
+informer_core::readable_errors!(FlashError);
 
 impl<F: NorFlash> FlashMedium<F> {
     /// Uses `len` bytes of a flash from `start` on. Returns `None` under the conditions of [`FlashJournal::in_flash`].

@@ -1,13 +1,13 @@
 //! Reading a log when it is opened.
 
 use super::{Log, LogError, Tail};
-use crate::cache::Record;
-use crate::journal::format::{self, How, INCOMPLETE, Kind, Located, LogCursor, number};
-use crate::journal::identity::Identity;
-use crate::journal::index::Index;
-use crate::journal::medium::{Area, Medium, Room};
-use crate::journal::{Loaded, Reached};
-use crate::report::{Loss, LostRecords};
+use crate::Identity;
+use crate::format::{self, How, INCOMPLETE, Kind, Located, LogCursor, number};
+use crate::index::Index;
+use crate::medium::{Area, Medium, Room};
+use crate::{Loaded, Reached};
+use informer_core::cache::Record;
+use informer_core::report::{Loss, LostRecords};
 
 impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     pub(super) fn try_load(
@@ -250,11 +250,11 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             Kind::Delete if !I::KEEPS => take(Record::Delete { key }),
             Kind::Version if is_last => {
                 let at = number(self.value(found)?);
-                take(Record::Version(Reached {
-                    version: key,
-                    at: Some(at).filter(|at| *at > 0),
-                    complete: found.flags & INCOMPLETE == 0,
-                }));
+                take(Record::Version(
+                    Reached::new(key)
+                        .at(Some(at).filter(|at| *at > 0))
+                        .complete(found.flags & INCOMPLETE == 0),
+                ));
             }
             Kind::Head | Kind::Put | Kind::Delete | Kind::Stale | Kind::Version => {}
         }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::time::Instant;
+use informer_core::Instant;
 
 /// The first delay.
 const FIRST: Duration = Duration::from_secs(1);
@@ -12,7 +12,8 @@ const FIRST: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, journal::Retry};
+/// use informer_core::Instant;
+/// use informer_journal::Retry;
 ///
 /// let mut retry = Retry::up_to(Duration::from_secs(300));
 /// let now = Instant::from_micros(0);

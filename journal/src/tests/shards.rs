@@ -1,9 +1,9 @@
 //! Journals step by step: of shards that have objects of one key, and without versions.
 
 use super::*;
-use crate::cache::{CacheConfig, SourceId, Step};
-use crate::reflector::Change;
-use crate::{Cache, Decoder, Heap, Instant, Object, Raw, ResourceVersion, Uid};
+use informer_core::cache::{CacheConfig, SourceId, Step};
+use informer_core::reflector::Change;
+use informer_core::{Cache, Decoder, Heap, Instant, Object, Raw, ResourceVersion, Uid};
 
 type Journal = Recorder<Log<Memory, Keys, Vec<u8>>>;
 
@@ -19,7 +19,7 @@ impl Shards {
         let journals = [0, 1].map(|source: usize| {
             let mut journal = Recorder::new(Log::new(Memory::default(), Vec::new()));
             let decode = Decoder::<Raw>::new();
-            let (id, quiet) = (identity(), &mut |_: crate::Report<'_>| ());
+            let (id, quiet) = (identity(), &mut |_: informer_core::Report<'_>| ());
             let found = journal.restore(&id, &decode, &mut cache, ids[source], &mut |_| (), quiet);
             assert!(found.is_none());
             journal

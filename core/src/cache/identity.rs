@@ -1,4 +1,4 @@
-//! The identity of a journal.
+//! The identity of a source, by which a journal recognises its own.
 
 use core::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::resource::{Fnv, Resource};
 /// The owner of a journal, as hashes. A journal of another cluster, resource, selector or decoder is rejected.
 ///
 /// ```
-/// use informer_core::{Decode, Decoder, Raw, Resource, journal::Identity};
+/// use informer_core::{Decode, Decoder, Raw, Resource, cache::Identity};
 ///
 /// let pods = Resource::new("", "v1", "pods");
 /// let ours = Identity::new("edge-7", &pods, Decoder::<Raw>::new().fingerprint());
@@ -45,7 +45,8 @@ impl Identity {
     }
 
     /// Returns the first difference to another identity.
-    pub(super) const fn mismatch(&self, other: &Self) -> Option<Mismatch> {
+    #[must_use]
+    pub const fn mismatch(&self, other: &Self) -> Option<Mismatch> {
         if self.cluster != other.cluster {
             Some(Mismatch::Cluster)
         } else if self.resource != other.resource {
@@ -66,11 +67,15 @@ impl Identity {
         Hex(self.resource ^ self.selectors.rotate_left(32))
     }
 
-    pub(super) const fn parts(&self) -> [u64; 4] {
+    /// Returns the hashes, for a journal to store.
+    #[must_use]
+    pub const fn parts(&self) -> [u64; 4] {
         [self.cluster, self.resource, self.selectors, self.decoder]
     }
 
-    pub(super) const fn from_parts([cluster, resource, selectors, decoder]: [u64; 4]) -> Self {
+    /// Creates an identity from its [`parts`](Self::parts).
+    #[must_use]
+    pub const fn from_parts([cluster, resource, selectors, decoder]: [u64; 4]) -> Self {
         Self {
             cluster,
             resource,
