@@ -9,7 +9,7 @@
 //! ```text
 //! bytes ──> Reflector ──frames──> Decode ──> Cache: DeltaFIFO ──pop──> Indexer ──notifications──> Listeners
 //! ```
-//! - A [`Reflector`] decides which requests to send, and cuts the answers into objects.
+//! - A [`Reflector`] decides which requests to send, and cuts the responses into objects.
 //! - A [`Decode`] decides what to store of an object: a type, its bytes, its metadata, or the result of a closure.
 //! - A [`Cache`] applies changes, indexes objects, replays them in a resync, and lends the notifications.
 //! - [`DeltaFifo`](cache::DeltaFifo) and [`Indexer`](cache::Indexer) are the two parts of a cache for standalone use,
@@ -33,7 +33,7 @@
 //! let now = Instant::from_micros(0);
 //! let Output::Send(request) = informer.poll_output(now) else { panic!() };
 //! let id = request.id();
-//! // Send the request here. This is the answer:
+//! // Send the request here. This is the response:
 //! informer.handle_head(now, id, Head::new(200));
 //! let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
 //!     {"metadata":{"name":"web","namespace":"prod"}}]}"#;
@@ -173,8 +173,3 @@ pub(crate) fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
         (one.trim(), two.trim())
     })
 }
-
-/// The program in `README.md`.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}

@@ -86,7 +86,7 @@ impl Informers {
     }
 
     /// Creates informers of several clusters, with settings of the factory. The clusters [join](Self::join) and
-    /// [leave](Self::leave) at run time, and begin the keys of their objects; see [`Factory::of_clusters`].
+    /// [leave](Self::leave) at run time; their names prefix the keys of their objects. See [`Factory::of_clusters`].
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.

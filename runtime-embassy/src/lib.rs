@@ -112,8 +112,3 @@ pub fn config() -> ReflectorConfig {
         ..ReflectorConfig::list()
     }
 }
-
-/// The program in `README.md`.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}

@@ -19,27 +19,15 @@
 //! # }
 //! ```
 //!
-//! The same with a custom type:
+//! Handlers are notified of changes. [`kind!`] names the resource of a type that is stored instead of [`Raw`].
 //!
 //! ```
-//! use informer_tokio::{Informer, kind};
-//! use serde::Deserialize;
+//! use informer_tokio::{Handlers, Informer, Raw};
 //!
-//! #[derive(Deserialize)]
-//! struct Pod { spec: Spec }
-//! #[derive(Deserialize)]
-//! #[serde(rename_all = "camelCase")]
-//! struct Spec { node_name: Option<String> }
-//!
-//! kind!(Pod, "v1", "pods");
-//!
-//! # fn build(transport: informer_tokio::transport::BoxTransport) {
-//! let pods = Informer::<Pod>::builder(&transport)
-//!     .namespace("prod")
-//!     .index("node", |pod| pod.spec.node_name.clone())
-//!     .spawn();
-//! let on_n1 = pods.lister().by_index("node", "n1");
-//! # }
+//! fn print_changes(pods: &Informer<Raw>) {
+//!     let handlers = Handlers::<Raw>::new().on_add(|pod, _| println!("+ {pod}"));
+//!     pods.add_handler(handlers.on_delete(|pod, _| println!("- {pod}")));
+//! }
 //! ```
 //!
 //! # Features

@@ -1,4 +1,4 @@
-//! The pending notifications of a slow listener, coalesced by key.
+//! The pending notifications of a slow listener, merged by key.
 //!
 //! | pending | new | result |
 //! |---|---|---|

@@ -35,7 +35,7 @@ pub struct ListenerId(u64);
 pub struct ListenerConfig {
     /// The period at which every object is replayed; `None` is never. The minimum is one second.
     pub resync: Option<Duration>,
-    /// The number of pending notifications above which they are coalesced by key.
+    /// The number of pending notifications above which they are merged by key.
     pub backlog: usize,
     /// Whether the listener is notified of objects that a relist or a watch sent again unchanged.
     pub unchanged: bool,
@@ -54,7 +54,7 @@ impl Default for ListenerConfig {
 /// The listeners of one cache.
 ///
 /// A notification is stored once, in a log in which each listener has a cursor. If a listener falls behind by more than
-/// its limit, its pending notifications are coalesced by key. They then take no more memory than the objects that
+/// its limit, its pending notifications are merged by key. They then take no more memory than the objects that
 /// changed, and no listener delays another.
 ///
 /// ```

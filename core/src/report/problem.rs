@@ -112,7 +112,7 @@ pub enum Problem<'a> {
         /// The number of these notifications.
         count: usize,
     },
-    /// The journal cannot be read or written. Its content stays, and it is retried; a list then restarts it.
+    /// The journal cannot be read or written. Its contents are kept, and it is retried; a list then restarts it.
     Journal {
         /// The message of the journal.
         message: &'a dyn DisplayDebug,
@@ -288,7 +288,7 @@ impl Problem<'_> {
             }
             Self::Journal { message } => write!(
                 f,
-                "the journal cannot be used: {message}; its content stays, and it is retried"
+                "the journal cannot be used: {message}; its contents are kept, and it will be retried"
             ),
             Self::JournalLost { lost } => {
                 write!(f, "a part of the journal is not restored: {lost}")

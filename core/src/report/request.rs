@@ -62,7 +62,7 @@ pub enum RequestProblem {
 impl RequestProblem {
     pub(super) const fn facts(self) -> Facts {
         use Level::{Error, Info, Warn};
-        let network = "The network, a proxy, a load balancer or a firewall fails. The request is retried, and no data is lost.";
+        let network = "Check the network and any proxy, load balancer or firewall in between. The request is retried, and no data is lost.";
         let other = "This is not an API server: check whether the address belongs to a proxy or a login page.";
         let cut = "Watches are cut: check whether a proxy in between has a short timeout or buffers responses.";
         let streams = "The server or a proxy does not support streaming lists, so plain lists are used. `Initial::List` avoids \

@@ -8,7 +8,7 @@ use crate::cache::entry::Entry;
 /// A handler that is called with each event. All methods are optional.
 ///
 /// Calls to one handler are sequential, and in order for each object. They should return quickly. The pending
-/// notifications of a slow handler are coalesced by key, and other handlers are not affected. Register a handler that
+/// notifications of a slow handler are merged by key, and other handlers are not affected. Register a handler that
 /// blocks its thread with [`HandlerOptions::blocking`](crate::handler::HandlerOptions::blocking), and implement
 /// [`AsyncEventHandler`] for one that awaits. A panic is reported, and the handler continues with the next call.
 ///

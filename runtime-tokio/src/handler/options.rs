@@ -10,7 +10,7 @@ pub struct HandlerOptions {
     pub name: String,
     /// The resync period. `None` is the informer's period, and zero means never.
     pub resync: Option<Duration>,
-    /// The number of pending notifications above which they are coalesced by key.
+    /// The number of pending notifications above which they are merged by key.
     pub backlog: usize,
     /// Whether to notify of objects that a relist returned unchanged.
     pub unchanged: bool,
@@ -45,7 +45,7 @@ impl HandlerOptions {
         self
     }
 
-    /// Sets the number of pending notifications above which they are coalesced by key. The default is 4,096.
+    /// Sets the number of pending notifications above which they are merged by key. The default is 4,096.
     #[must_use]
     pub const fn backlog(mut self, limit: usize) -> Self {
         self.backlog = limit;

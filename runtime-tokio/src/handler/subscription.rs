@@ -21,7 +21,7 @@ use crate::health::Lag;
 
 /// A stream of events that begins with the current state. It ends when the informer ends.
 ///
-/// The pending events of a slow reader are coalesced by key. Dropping it ends the subscription.
+/// The pending events of a slow reader are merged by key. Dropping it ends the subscription.
 ///
 /// ```
 /// use informer_tokio::{Event, Informer, Raw};

@@ -91,7 +91,7 @@ fn tls(message: &str) -> &'static str {
     let message = message.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if has(&["expired", "not valid yet", "notvalidyet"]) {
-        "A certificate has expired or is not valid yet: renew it, or set this machine's clock."
+        "A certificate has expired or is not valid yet: renew it, or correct this machine's clock."
     } else if has(&["unknownissuer", "unknown issuer", "unknownca", "unknown ca"]) {
         "The server's certificate is signed by an unknown CA: set the cluster's CA."
     } else if has(&["not valid for name", "notvalidforname"]) {
