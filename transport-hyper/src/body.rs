@@ -189,7 +189,7 @@ impl HyperBody {
                     Ok(true) => return Poll::Ready(Ok(true)),
                     Ok(false) => {}
                     Err(error) => {
-                        self.fail(HyperError::decoding(&self.from, error));
+                        self.fail(HyperError::decoding(&self.from, &error));
                         continue;
                     }
                 }
@@ -217,7 +217,7 @@ impl HyperBody {
                 Some(Err(error)) => self.fail(error),
                 None => match self.gzip.as_ref().map(|gzip| gzip.decoder.finish()) {
                     None | Some(Ok(())) => self.end(cx),
-                    Some(Err(error)) => self.fail(HyperError::decoding(&self.from, error)),
+                    Some(Err(error)) => self.fail(HyperError::decoding(&self.from, &error)),
                 },
             }
         }
@@ -435,8 +435,8 @@ mod tests {
         let (mut chunks, mut pauses) = (0, 0);
         loop {
             match gzip.poll_decode(&mut input, &mut Context::from_waker(&waker)) {
-                Poll::Ready(decoded) if decoded.unwrap() => chunks += 1,
-                Poll::Ready(_) => break,
+                Poll::Ready(Ok(true)) => chunks += 1,
+                Poll::Ready(decoded) => break assert_eq!(decoded, Ok(false)),
                 Poll::Pending => {
                     assert!(
                         woken.0.swap(false, Ordering::SeqCst),

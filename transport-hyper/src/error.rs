@@ -196,8 +196,8 @@ impl HyperError {
     }
 
     /// A response that does not conform to its content encoding.
-    pub(crate) fn decoding(server: &impl fmt::Display, error: GzipError) -> Self {
-        if error == GzipError::Cut {
+    pub(crate) fn decoding(server: &impl fmt::Display, error: &GzipError) -> Self {
+        if *error == GzipError::Cut {
             return Self::new(
                 FailureKind::Reset,
                 format!("the response from {server} was cut off: {error}"),

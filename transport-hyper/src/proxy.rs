@@ -7,6 +7,7 @@ use std::env;
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use ipnet::IpNet;
 use rustls::ClientConfig;
 
 use crate::address::{Address, Host};
@@ -152,8 +153,12 @@ fn is_listed(list: &str, host: &Host, port: u16) -> bool {
         if entry == "*" {
             return true;
         }
-        if let Some((network, bits)) = entry.split_once('/') {
-            return is_in(network, bits, host).unwrap_or(false);
+        if entry.contains('/') {
+            let network = entry.parse::<IpNet>();
+            return match host {
+                Host::Ip(ip) => network.is_ok_and(|network| network.contains(ip)),
+                Host::Name(_) => false,
+            };
         }
         let (name, wanted) = match entry.rsplit_once(':') {
             // An IPv6 address has a port only after brackets.
@@ -181,28 +186,6 @@ fn is_listed(list: &str, host: &Host, port: u16) -> bool {
             }
             (Host::Ip(_), Err(_)) | (Host::Name(_), Ok(_)) => false,
         }
-    })
-}
-
-/// Returns whether a host is in a network; `None` if the network is not valid.
-fn is_in(network: &str, bits: &str, host: &Host) -> Option<bool> {
-    let Host::Ip(ip) = host else {
-        return Some(false);
-    };
-    let bits: u32 = bits.parse().ok()?;
-    let network: IpAddr = network.parse().ok()?;
-    Some(match (network, ip) {
-        (IpAddr::V4(network), IpAddr::V4(ip)) => {
-            let host_bits = 32_u32.checked_sub(bits)?;
-            let differs = network.to_bits() ^ ip.to_bits();
-            differs.checked_shr(host_bits).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(network), IpAddr::V6(ip)) => {
-            let host_bits = 128_u32.checked_sub(bits)?;
-            let differs = network.to_bits() ^ ip.to_bits();
-            differs.checked_shr(host_bits).unwrap_or(0) == 0
-        }
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
     })
 }
 

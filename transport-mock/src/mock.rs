@@ -187,9 +187,9 @@ impl<T: Timer + Clone> Mock<FakeServer, T> {
     /// Creates or replaces an object.
     ///
     /// # Errors
-    /// Fails as [`FakeServer::apply`] does.
-    pub fn apply(&self, resource: &str, object: Value) -> Result<u64, MutationError> {
-        self.with(|server| server.apply(resource, object))
+    /// Fails as [`FakeServer::put`] does.
+    pub fn put(&self, resource: &str, object: Value) -> Result<u64, MutationError> {
+        self.with(|server| server.put(resource, object))
     }
 
     /// Deletes an object.

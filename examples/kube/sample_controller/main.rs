@@ -82,7 +82,7 @@ async fn show(demo: Demo) {
     // The objects exist, so none of this fails.
     wait().await;
     say("a user wants 5 replicas of the shop");
-    let _ = demo.apply("webs.example.com", web("shop", 5));
+    let _ = demo.put("webs.example.com", web("shop", 5));
     wait().await;
     say("a user deletes the Deployment of the shop");
     let _ = demo.delete("deployments.apps", "prod", "shop");

@@ -49,7 +49,7 @@ async fn a_web_becomes_a_deployment_and_stays_one() {
     assert_eq!(owner["uid"], web_uid["metadata"]["uid"]);
     until(&demo, "blog", |blog| replicas(blog) == Some(1)).await;
 
-    demo.apply("webs.example.com", web("shop", 5)).unwrap();
+    demo.put("webs.example.com", web("shop", 5)).unwrap();
     until(&demo, "shop", |shop| replicas(shop) == Some(5)).await;
     demo.delete("deployments.apps", "prod", "shop").unwrap();
     until(&demo, "shop", |shop| replicas(shop) == Some(5)).await;
@@ -67,7 +67,7 @@ async fn a_web_becomes_a_deployment_and_stays_one() {
     };
     let before = writes(&demo);
     for round in 10..30 {
-        demo.apply("webs.example.com", web("shop", round)).unwrap();
+        demo.put("webs.example.com", web("shop", round)).unwrap();
     }
     until(&demo, "shop", |shop| replicas(shop) == Some(29)).await;
     assert!((1..=20).contains(&(writes(&demo) - before)));

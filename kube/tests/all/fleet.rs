@@ -29,7 +29,7 @@ fn map(name: &str) -> ConfigMap {
 
 fn namespace(mock: &Server, name: &str, team: &str) {
     let metadata = json!({ "name": name, "labels": { "team": team } });
-    mock.apply("namespaces", json!({ "metadata": metadata }))
+    mock.put("namespaces", json!({ "metadata": metadata }))
         .unwrap();
 }
 

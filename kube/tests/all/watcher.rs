@@ -359,7 +359,7 @@ async fn answers_that_are_expected_are_still_errors() {
             server.inject(Fault::nothing().inject_before(0, &event).on(Verb::Watch));
             server.cut_watches();
         });
-        mock.apply("pods", pod("a")).unwrap();
+        mock.put("pods", pod("a")).unwrap();
         let seen = during(Duration::from_secs(120), &mut events).await;
         let error = format!("! error returned by apiserver during watch: no: {reason}");
         let errors = seen.iter().filter(|event| **event == error);

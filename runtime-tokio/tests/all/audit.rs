@@ -329,7 +329,7 @@ async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
         for round in 0..400 {
             let name = format!("p{}", numbers.below(25));
             match numbers.below(24) {
-                0..10 => drop(mock.apply("pods", pod(&name, round))),
+                0..10 => drop(mock.put("pods", pod(&name, round))),
                 10..14 => drop(mock.delete("pods", "prod", &name)),
                 14 => mock.with(FakeServer::cut_watches),
                 15 => mock.with(|server| {

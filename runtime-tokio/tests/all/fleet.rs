@@ -20,13 +20,13 @@ fn transport(mock: &Server) -> BoxTransport {
 
 fn pod(mock: &Server, namespace: &str, name: &str) {
     let pod = json!({ "metadata": { "namespace": namespace, "name": name } });
-    mock.apply("pods", pod).unwrap();
+    mock.put("pods", pod).unwrap();
 }
 
 fn namespace(mock: &Server, name: &str, team: &str) {
     let labels = json!({ "team": team });
     let namespace = json!({ "metadata": { "name": name, "labels": labels } });
-    mock.apply("namespaces", namespace).unwrap();
+    mock.put("namespaces", namespace).unwrap();
 }
 
 fn keys(informer: &Informer<Raw>) -> Vec<String> {
@@ -129,7 +129,7 @@ async fn clusters_join_and_leave() {
     let pods = factory.raw("pods").unwrap().get();
     let of_prod = factory.raw("pods").unwrap().namespace("prod").get();
     let nodes = factory.raw("nodes").unwrap().get();
-    eu.apply("nodes", json!({ "metadata": { "name": "n1" } }))
+    eu.put("nodes", json!({ "metadata": { "name": "n1" } }))
         .unwrap();
     let mut heard = pods.subscribe();
     pods.synced().await.unwrap();
@@ -353,7 +353,7 @@ async fn a_write_to_a_cluster_that_was_replaced_is_not_awaited() {
     for round in 0..50 {
         let labels = json!({ "round": round.to_string() });
         let pod = json!({ "metadata": { "namespace": "prod", "name": "web", "labels": labels } });
-        before.apply("pods", pod).unwrap();
+        before.put("pods", pod).unwrap();
     }
     pod(&after, "prod", "other");
     let (factory, driver) = Factory::of_clusters().build();

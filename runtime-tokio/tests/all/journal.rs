@@ -175,7 +175,7 @@ async fn it_is_served_without_a_server() {
     // The server returns after a few minutes, and all changes since are notified, once.
     sleep(Duration::from_secs(300)).await;
     assert!(running.pods.stale_since().is_some());
-    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.put("pods", pod("p1", 1)).unwrap();
     place.mock.delete("pods", "prod", "p2").unwrap();
     place.back();
     running.pods.synced().await.unwrap();
@@ -213,7 +213,7 @@ async fn a_server_that_is_gone_for_a_day_is_listed_and_only_differences_are_noti
     assert_eq!(running.notified().await.len(), 4);
     sleep(Duration::from_secs(24 * 3600)).await;
     assert_eq!(running.held().len(), 4, "it is served all the while");
-    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.put("pods", pod("p1", 1)).unwrap();
     place.mock.delete("pods", "prod", "p2").unwrap();
     place.mock.create("pods", pod("new", 1)).unwrap();
     place.mock.with(FakeServer::compact_all);
@@ -246,7 +246,7 @@ async fn a_server_that_comes_back_older_is_believed() {
     let place = Place::new(3);
     let backup = place.version();
     place.mock.create("pods", pod("late", 0)).unwrap();
-    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.put("pods", pod("p1", 1)).unwrap();
     place.fill().await;
     place.mock.with(|server| server.restore(backup));
     let mut running = place.start();
@@ -438,7 +438,7 @@ async fn what_could_not_be_used_is_stale_after_a_start_too() {
     let place = Place::new(3);
     let running = run(place.builder_with::<Picked, _>(picky));
     running.pods.synced().await.unwrap();
-    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.put("pods", pod("p1", 1)).unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(running.pods.health().stale, ["prod/p1"]);
     running.stop().await;
@@ -458,7 +458,7 @@ async fn what_could_not_be_used_is_listed_at_the_next_start() {
     let place = Place::new(3);
     let running = run(place.builder_with::<Picked, _>(picky));
     running.pods.synced().await.unwrap();
-    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.put("pods", pod("p1", 1)).unwrap();
     place.mock.create("pods", pod("new", 1)).unwrap();
     sleep(Duration::from_secs(1)).await;
     running.stop().await;
@@ -528,7 +528,7 @@ async fn a_driver_that_is_dropped_in_the_middle_of_a_list_leaves_what_was_before
     for number in 0..30 {
         place
             .mock
-            .apply("pods", pod(&format!("p{number}"), 1))
+            .put("pods", pod(&format!("p{number}"), 1))
             .unwrap();
     }
     place.mock.with(|server| {
@@ -582,7 +582,7 @@ async fn a_file_takes_no_more_than_twice_what_it_holds() {
     let running = place.start();
     running.pods.synced().await.unwrap();
     for round in 0..2000 {
-        place.mock.apply("pods", pod("p1", round)).unwrap();
+        place.mock.put("pods", pod("p1", round)).unwrap();
         sleep(Duration::from_secs(1)).await;
     }
     running.stop().await;

@@ -78,7 +78,7 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
         for round in 0..500 {
             let name = format!("p{}", numbers.below(20));
             match numbers.below(20) {
-                0..10 => drop(mock.apply("pods", pod(&name, round))),
+                0..10 => drop(mock.put("pods", pod(&name, round))),
                 10..17 => drop(mock.delete("pods", "prod", &name)),
                 17 => mock.with(FakeServer::cut_watches),
                 18 => mock.with(|server| {
@@ -313,7 +313,7 @@ async fn c09_the_version_follows_changes_and_deletions() {
     pods.synced().await.unwrap();
     assert_eq!(pods.resource_version(), "2");
     for (name, change) in [("a", 2), ("b", 2)] {
-        let version = mock.apply("pods", pod(name, change)).unwrap();
+        let version = mock.put("pods", pod(name, change)).unwrap();
         pods.wait_until(&version.to_string()).await.unwrap();
         assert_eq!(pods.resource_version(), version.to_string());
         assert_eq!(held(&pods), truth(&mock));

@@ -190,7 +190,7 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
         );
         assert_eq!(pods.resource_version(), bookmark.to_string());
         mock.create("pods", pod("b", 1)).unwrap();
-        mock.apply(
+        mock.put(
             "pods",
             json!({ "metadata": { "name": "a", "namespace": "prod", "labels": { "x": "y" } } }),
         )

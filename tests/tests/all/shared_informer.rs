@@ -461,7 +461,7 @@ async fn s14_handlers_that_come_and_go_in_a_crowd() {
         if round % 3 == 2 {
             let _ = mock.delete("pods", "prod", &name);
         } else {
-            mock.apply("pods", pod(&name, round)).unwrap();
+            mock.put("pods", pod(&name, round)).unwrap();
         }
         if round % 10 == 0 {
             tokio::task::yield_now().await;

@@ -131,7 +131,7 @@ async fn does_its_work(server: &Server) -> Result<(), MutationError> {
     // Another namespace with another team.
     server.create("namespaces", namespace("test", json!({ "team": "green" })))?;
     until_team(server, "test", "green").await;
-    server.apply("namespaces", namespace("prod", json!({ "team": "grey" })))?;
+    server.put("namespaces", namespace("prod", json!({ "team": "grey" })))?;
     until_team(server, "prod", "grey").await;
     let others = server.with(|server| server.get("configmaps", "other", "team"));
     assert_eq!(others, None);

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use crate::tls::der::{BIT_STRING, INTEGER, OBJECT, SEQUENCE, bits, expect};
+use crate::tls::der::{Tag, bits, expect};
 
 /// What a client's key may be.
 pub(super) const FOR_CLIENTS: &str =
@@ -128,8 +128,8 @@ pub(super) fn name(object: &[u8]) -> String {
 
 /// Returns the algorithm in the content of an `AlgorithmIdentifier`. That of an EC key is its curve, if it has a name.
 pub(super) fn object(identifier: &[u8]) -> Option<&[u8]> {
-    let (object, parameters) = expect(OBJECT, identifier)?;
-    match expect(OBJECT, parameters) {
+    let (object, parameters) = expect(Tag::ObjectIdentifier, identifier)?;
+    match expect(Tag::ObjectIdentifier, parameters) {
         Some((curve, _)) if object == EC => Some(curve),
         _ => Some(object),
     }
@@ -137,13 +137,13 @@ pub(super) fn object(identifier: &[u8]) -> Option<&[u8]> {
 
 /// Returns the size of the RSA key in the content of a `SubjectPublicKeyInfo`; `None` if it is another key.
 pub(super) fn rsa_bits(public_key: &[u8]) -> Option<usize> {
-    let (identifier, rest) = expect(SEQUENCE, public_key)?;
+    let (identifier, rest) = expect(Tag::Sequence, public_key)?;
     if object(identifier)? != RSA {
         return None;
     }
-    let (key, _) = expect(BIT_STRING, rest)?;
-    let (key, _) = expect(SEQUENCE, key.get(1..)?)?;
-    let (modulus, _) = expect(INTEGER, key)?;
+    let (key, _) = expect(Tag::BitString, rest)?;
+    let (key, _) = expect(Tag::Sequence, key.get(1..)?)?;
+    let (modulus, _) = expect(Tag::Integer, key)?;
     Some(bits(modulus))
 }
 

@@ -10,7 +10,7 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::build_error::BuildError;
 use crate::tls::algorithm::{self, FOR_CLIENTS};
-use crate::tls::der::{FIRST, INTEGER, OBJECT, OCTET_STRING, SECOND, SEQUENCE, any, bits, expect};
+use crate::tls::der::{FIRST, SECOND, Tag, any, bits, expect};
 use crate::tls::is_pem;
 
 /// Reads a private key. The errors contain no part of it.
@@ -63,10 +63,10 @@ const OPENSSH: &str =
 /// Returns whether this is an `EncryptedPrivateKeyInfo`
 /// ([RFC 5958 section 3](https://www.rfc-editor.org/rfc/rfc5958#section-3)).
 fn is_encrypted(der: &[u8]) -> Option<bool> {
-    let (fields, _) = expect(SEQUENCE, der)?;
-    let (algorithm, rest) = expect(SEQUENCE, fields)?;
-    expect(OBJECT, algorithm)?;
-    expect(OCTET_STRING, rest)?;
+    let (fields, _) = expect(Tag::Sequence, der)?;
+    let (algorithm, rest) = expect(Tag::Sequence, fields)?;
+    expect(Tag::ObjectIdentifier, algorithm)?;
+    expect(Tag::OctetString, rest)?;
     Some(true)
 }
 
@@ -159,11 +159,11 @@ enum KeyProblem {
 }
 
 fn of_pkcs8(der: &[u8]) -> Option<KeyProblem> {
-    let (fields, _) = expect(SEQUENCE, der)?;
-    let (_version, rest) = expect(INTEGER, fields)?;
-    let (identifier, rest) = expect(SEQUENCE, rest)?;
-    let (key, _) = expect(OCTET_STRING, rest)?;
-    let (object, parameters) = expect(OBJECT, identifier)?;
+    let (fields, _) = expect(Tag::Sequence, der)?;
+    let (_version, rest) = expect(Tag::Integer, fields)?;
+    let (identifier, rest) = expect(Tag::Sequence, rest)?;
+    let (key, _) = expect(Tag::OctetString, rest)?;
+    let (object, parameters) = expect(Tag::ObjectIdentifier, identifier)?;
     Some(match object {
         algorithm::RSA => rsa(key)?,
         algorithm::EC => ec(Some(parameters), key)?,
@@ -174,10 +174,10 @@ fn of_pkcs8(der: &[u8]) -> Option<KeyProblem> {
 
 /// Looks at an `RSAPrivateKey` ([RFC 8017](https://www.rfc-editor.org/rfc/rfc8017#appendix-A.1.2)).
 fn rsa(der: &[u8]) -> Option<KeyProblem> {
-    let (fields, _) = expect(SEQUENCE, der)?;
-    let (_version, rest) = expect(INTEGER, fields)?;
-    let (modulus, rest) = expect(INTEGER, rest)?;
-    let (exponent, _) = expect(INTEGER, rest)?;
+    let (fields, _) = expect(Tag::Sequence, der)?;
+    let (_version, rest) = expect(Tag::Integer, fields)?;
+    let (modulus, rest) = expect(Tag::Integer, rest)?;
+    let (exponent, _) = expect(Tag::Integer, rest)?;
     let size = bits(modulus);
     Some(if ![2048, 3072, 4096].contains(&size) {
         KeyProblem::Unsupported(format!("RSA of {size} bits"))
@@ -191,15 +191,15 @@ fn rsa(der: &[u8]) -> Option<KeyProblem> {
 /// Looks at an `ECPrivateKey` ([RFC 5915](https://www.rfc-editor.org/rfc/rfc5915#section-3)). Within PKCS#8, its curve is
 /// outside of it.
 fn ec(parameters: Option<&[u8]>, der: &[u8]) -> Option<KeyProblem> {
-    let (fields, _) = expect(SEQUENCE, der)?;
-    let (_version, rest) = expect(INTEGER, fields)?;
-    let (number, rest) = expect(OCTET_STRING, rest)?;
+    let (fields, _) = expect(Tag::Sequence, der)?;
+    let (_version, rest) = expect(Tag::Integer, fields)?;
+    let (number, rest) = expect(Tag::OctetString, rest)?;
     let (own, rest) = match expect(FIRST, rest) {
         Some((own, rest)) => (Some(own), rest),
         None => (None, rest),
     };
     let curve = match parameters.or(own).and_then(any) {
-        Some((OBJECT, curve, _)) => curve,
+        Some((Tag::ObjectIdentifier, curve, _)) => curve,
         Some(_) => return Some(KeyProblem::Explicit),
         None if number.len() > 48 => algorithm::P521,
         None => algorithm::P256,
@@ -219,7 +219,12 @@ mod tests {
 
     fn value(tag: u8, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(content.len()).unwrap().to_be_bytes();
-        [&[tag, 0x82], &length[..], content].concat()
+        let length = match length {
+            [0, short @ 0..0x80] => vec![short],
+            [0, long] => vec![0x81, long],
+            [high, low] => vec![0x82, high, low],
+        };
+        [&[tag], &length[..], content].concat()
     }
 
     /// The beginning of an RSA key; the rest is missing.
@@ -227,11 +232,11 @@ mod tests {
         let mut modulus = vec![0xff; bits / 8];
         modulus.insert(0, 0);
         let fields = [
-            value(INTEGER, &[0]),
-            value(INTEGER, &modulus),
-            value(INTEGER, exponent),
+            value(0x02, &[0]),
+            value(0x02, &modulus),
+            value(0x02, exponent),
         ];
-        let der = value(SEQUENCE, &fields.concat());
+        let der = value(0x30, &fields.concat());
         refusal(&PrivateKeyDer::Pkcs1(der.into()))
     }
 

@@ -10,7 +10,7 @@ use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 
 use crate::build_error::BuildError;
 use crate::credentials::Secret;
-use crate::tls::der::{FIRST, INTEGER, SEQUENCE, expect, time};
+use crate::tls::der::{FIRST, Tag, expect, time};
 use crate::tls::store::Store;
 use crate::tls::{Peer, certificates, describe};
 
@@ -225,17 +225,17 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn of(certificate: &'a [u8]) -> Option<Self> {
-        let (certificate, _) = expect(SEQUENCE, certificate)?;
-        let (mut fields, _) = expect(SEQUENCE, certificate)?;
+        let (certificate, _) = expect(Tag::Sequence, certificate)?;
+        let (mut fields, _) = expect(Tag::Sequence, certificate)?;
         if let Some((_version, rest)) = expect(FIRST, fields) {
             fields = rest;
         }
-        let (_serial_number, fields) = expect(INTEGER, fields)?;
-        let (_algorithm, fields) = expect(SEQUENCE, fields)?;
-        let (issuer, fields) = expect(SEQUENCE, fields)?;
-        let (dates, fields) = expect(SEQUENCE, fields)?;
-        let (subject, fields) = expect(SEQUENCE, fields)?;
-        let (public_key, _) = expect(SEQUENCE, fields)?;
+        let (_serial_number, fields) = expect(Tag::Integer, fields)?;
+        let (_algorithm, fields) = expect(Tag::Sequence, fields)?;
+        let (issuer, fields) = expect(Tag::Sequence, fields)?;
+        let (dates, fields) = expect(Tag::Sequence, fields)?;
+        let (subject, fields) = expect(Tag::Sequence, fields)?;
+        let (public_key, _) = expect(Tag::Sequence, fields)?;
         Some(Self {
             issuer,
             dates,

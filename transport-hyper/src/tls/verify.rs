@@ -12,7 +12,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::tls::Peer;
 use crate::tls::algorithm::{FOR_SERVERS, RSA_BITS, rsa_bits};
-use crate::tls::der::{OBJECT, SEQUENCE, SET, any, expect};
+use crate::tls::der::{Tag, any, expect};
 use crate::tls::roots::{Fields, Roots};
 
 /// Verifies as rustls does, with the CAs that are valid at that time, and explains errors whose cause rustls does not
@@ -143,9 +143,9 @@ fn of_handshake(error: Error, certificate: &CertificateDer<'_>) -> Error {
 /// ([RFC 5280 section 4.1.2.4](https://www.rfc-editor.org/rfc/rfc5280#section-4.1.2.4)).
 fn common_name(name: &[u8]) -> Option<String> {
     let mut rest = name;
-    while let Some((set, others)) = expect(SET, rest) {
-        let (pair, _) = expect(SEQUENCE, set)?;
-        let (attribute, value) = expect(OBJECT, pair)?;
+    while let Some((set, others)) = expect(Tag::Set, rest) {
+        let (pair, _) = expect(Tag::Sequence, set)?;
+        let (attribute, value) = expect(Tag::ObjectIdentifier, pair)?;
         if attribute == COMMON_NAME {
             let (_, text, _) = any(value)?;
             return Some(String::from_utf8_lossy(text).into_owned());

@@ -373,7 +373,7 @@ impl Changes {
 
 /// The demo's objects are valid. The call can only fail if the test changed the server's objects, which does no harm.
 fn put(server: &mut FakeServer, resource: &str, object: Value) {
-    let _ = server.apply(resource, object);
+    let _ = server.put(resource, object);
 }
 
 fn below(rng: &mut Rng, bound: usize) -> usize {

@@ -55,7 +55,7 @@ use crate::template::Template;
 /// let mut server = FakeServer::new(1);
 /// let version = server.create("pods", json!({ "metadata": { "name": "a" }, "status": { "phase": "Pending" } }))?;
 /// assert_eq!(version, 2);
-/// server.apply("pods", json!({ "metadata": { "name": "a" }, "status": { "phase": "Running" } }))?;
+/// server.put("pods", json!({ "metadata": { "name": "a" }, "status": { "phase": "Running" } }))?;
 /// assert_eq!(server.get("pods", "default", "a").unwrap()["metadata"]["resourceVersion"], "3");
 /// server.delete("pods", "default", "a")?;
 /// assert_eq!(server.version(), 4);
@@ -213,7 +213,7 @@ impl FakeServer {
     /// # Errors
     /// Fails if the object exists, if the resource does not exist, or if there is no name.
     pub fn create(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
-        self.put(resource, object, |existing| {
+        self.put_if(resource, object, |existing| {
             if existing {
                 Err(MutationError::AlreadyExists)
             } else {
@@ -227,7 +227,7 @@ impl FakeServer {
     /// # Errors
     /// Fails if the object does not exist, or if the new object has a resourceVersion other than the current one.
     pub fn update(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
-        self.put(resource, object, |existing| {
+        self.put_if(resource, object, |existing| {
             if existing {
                 Ok(())
             } else {
@@ -240,8 +240,8 @@ impl FakeServer {
     ///
     /// # Errors
     /// Fails like [`create`](Self::create) and [`update`](Self::update), except that the object may or may not exist.
-    pub fn apply(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
-        self.put(resource, object, |_| Ok(()))
+    pub fn put(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
+        self.put_if(resource, object, |_| Ok(()))
     }
 
     /// Deletes an object. The namespace is empty for a cluster-scoped resource.
@@ -395,7 +395,7 @@ impl FakeServer {
 }
 
 impl FakeServer {
-    fn put(
+    fn put_if(
         &mut self,
         resource: &str,
         object: Value,

@@ -54,7 +54,7 @@ fn templates_make_what_rendering_makes() {
         let pod = server.get("pods", namespace, name).unwrap();
         assert!(!pod.to_string().contains("<<"), "{pod}");
         assert_eq!(
-            server.apply("pods", pod),
+            server.put("pods", pod),
             Ok(version),
             "nothing has changed, to the byte"
         );

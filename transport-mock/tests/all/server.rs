@@ -72,7 +72,7 @@ fn mutations() {
     let after = server.get("pods", "default", "a").unwrap();
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(server.update("pods", before), Err(MutationError::Conflict));
-    assert_eq!(server.apply("pods", after), Ok(6));
+    assert_eq!(server.put("pods", after), Ok(6));
     assert_eq!(server.delete("pods", "default", "a"), Ok(7));
     assert_eq!(server.bump_version(), 8);
 
@@ -196,7 +196,7 @@ fn accept_decides_the_form() {
 fn selectors_and_namespaces() {
     let mut server = server();
     server
-        .apply(
+        .put(
             "pods",
             json!({ "metadata": { "name": "e" }, "status": { "phase": "Failed" } }),
         )
@@ -564,9 +564,7 @@ fn a_server_forgets_by_itself() {
     let mut server = FakeServer::with_config(1, Config::default().forgetful());
     for second in 0..10 {
         server.tick(at(second * 60));
-        server
-            .apply("pods", pod("a", &format!("v{second}")))
-            .unwrap();
+        server.put("pods", pod("a", &format!("v{second}"))).unwrap();
     }
     // Now it is 540 s: events before 465 s have left the cache, and states before 240 s are compacted.
     for (version, expected) in [
@@ -669,7 +667,7 @@ fn a_slow_reader_is_cut() {
     let id = watch(&mut server, "resourceVersion=5");
     for round in 0..5 {
         let changed = pod("a", &format!("x{round}"));
-        server.apply("pods", changed).unwrap();
+        server.put("pods", changed).unwrap();
     }
     assert_eq!(
         sent(&mut server, 0, id),

@@ -68,7 +68,7 @@ fn a_watch_wakes_with_changes_and_with_time() {
     mock.create("pods", pod("a", "x")).unwrap();
     mock.update("pods", pod("a", "y")).unwrap();
     simulation.run_until_stalled();
-    mock.apply("pods", pod("a", "z")).unwrap();
+    mock.put("pods", pod("a", "z")).unwrap();
     simulation.run_for(Duration::from_secs(1));
     mock.delete("pods", "default", "a").unwrap();
     simulation.run_for(Duration::from_secs(1000));

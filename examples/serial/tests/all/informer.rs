@@ -26,7 +26,7 @@ async fn run(seed: u64) {
             "metadata": { "namespace": "prod", "name": format!("p{name}") },
             "spec": { "nodeName": format!("n{value}") }
         });
-        mock.apply("pods", pod).unwrap();
+        mock.put("pods", pod).unwrap();
     };
     (0..20).for_each(|name| put(name, 0));
     let bench = Bench::<256>::start(mock.transport(), 64, seed, Duration::from_secs(60));

@@ -475,7 +475,7 @@ async fn an_object_that_leaves_the_selection_with_a_finalizer_is_reported() {
             let metadata = json!({
                 "name": name, "namespace": "prod", "labels": labels, "finalizers": finalizers,
             });
-            mock.apply("pods", json!({ "metadata": metadata })).unwrap();
+            mock.put("pods", json!({ "metadata": metadata })).unwrap();
         };
         let held = &["example.com/hold"][..];
         let of_kubernetes = &["kubernetes.io/pvc-protection"][..];
@@ -500,7 +500,7 @@ async fn an_object_that_leaves_the_selection_with_a_finalizer_is_reported() {
             "name": "deleted", "namespace": "prod", "labels": { "app": "web" }, "finalizers": held,
             "deletionTimestamp": "2026-01-01T00:00:00Z",
         });
-        mock.apply("pods", json!({ "metadata": metadata })).unwrap();
+        mock.put("pods", json!({ "metadata": metadata })).unwrap();
         mock.delete("pods", "prod", "deleted").unwrap();
         settle().await;
         assert!(pods.lister().is_empty());

@@ -37,7 +37,7 @@ async fn fresh_changes_come_first_and_starve_nothing() {
     // A worker is always busy, and fresh keys are always waiting.
     for round in 0..200 {
         for name in ["fresh0", "fresh1", "fresh2"] {
-            mock.apply("replicasets.apps", set(name, round)).unwrap();
+            mock.put("replicasets.apps", set(name, round)).unwrap();
         }
         sleep(Duration::from_millis(500)).await;
     }
@@ -144,7 +144,7 @@ async fn a_key_that_comes_again_keeps_its_priority() {
             }
         });
         sleep(secs(60)).await;
-        mock.apply("replicasets.apps", set("fresh", 1)).unwrap();
+        mock.put("replicasets.apps", set("fresh", 1)).unwrap();
         sleep(secs(3)).await;
         let runs = log.lock().unwrap().clone();
         let fresh = runs.iter().find(|(key, _)| key.contains("fresh")).unwrap();
@@ -215,7 +215,7 @@ async fn changes_within_the_debounce_time_are_one() {
     let controller = run(Controller::new(&sets).debounce(secs(10)), noting(&log));
     settle().await;
     for round in 0..30 {
-        mock.apply("replicasets.apps", set("a", round)).unwrap();
+        mock.put("replicasets.apps", set("a", round)).unwrap();
         sleep(secs(1)).await;
     }
     sleep(secs(60)).await;
@@ -389,7 +389,7 @@ where
     assert_eq!(names(&log), ["prod/p"], "the initial state always counts");
     let mut seen = Vec::new();
     for change in changes {
-        mock.apply("pods", change).unwrap();
+        mock.put("pods", change).unwrap();
         settle().await;
         seen.push(!names(&log).is_empty());
     }
@@ -440,7 +440,7 @@ async fn a_change_of_what_is_not_known_counts() {
         log.lock().unwrap().clear();
         let mut changed = pod("p", &[]);
         changed["spec"] = json!({ "nodeName": node });
-        mock.apply("pods", changed).unwrap();
+        mock.put("pods", changed).unwrap();
         settle().await;
         seen.push(!names(&log).is_empty());
     }

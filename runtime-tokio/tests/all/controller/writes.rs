@@ -218,7 +218,7 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
     sleep(secs(5)).await;
     assert_eq!(controller.handle.metrics().waiting_for_writes, 2);
     mock.delete("pods", "prod", "a").unwrap();
-    mock.apply("pods", on_node("b", "old")).unwrap();
+    mock.put("pods", on_node("b", "old")).unwrap();
     mock.with(FakeServer::clear_faults);
     sleep(secs(120)).await;
     let node = |name: &str| {

@@ -81,7 +81,7 @@ impl World {
         let pad = "x".repeat(chance.place(200));
         let object = json!({ "metadata": { "name": name }, "spec": { "pad": pad } });
         match chance.below(20) {
-            0..11 => drop(self.server.apply("pods", object)),
+            0..11 => drop(self.server.put("pods", object)),
             11..14 => drop(self.server.delete("pods", "default", &name)),
             14 => {
                 let _ = self.server.delete("pods", "default", &name);

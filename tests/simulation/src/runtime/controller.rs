@@ -306,13 +306,13 @@ fn act(worker: &Worker, dice: &mut Entropy<'_>, round: usize) {
             let template = json!({ "spec": { "nodeName": round.to_string() } });
             let set = json!({ "metadata": metadata, "spec": { "template": template } });
             // It always succeeds: the name is valid, and no version is required.
-            let _ = mock.apply("replicasets.apps", set);
+            let _ = mock.put("replicasets.apps", set);
         }
         5 => delete(SETS),
         6 => delete(PODS),
         7 => {
             let pod = json!({ "metadata": metadata, "spec": { "nodeName": "other" } });
-            let _ = mock.apply("pods", pod);
+            let _ = mock.put("pods", pod);
         }
         _ => {
             let (which, at) = (dice.below(8), u64::from(dice.below(400)));

@@ -148,7 +148,7 @@ impl World {
                     if self.dice.one_in(3) {
                         server.delete("pods", namespace, name).map(drop)
                     } else {
-                        server.apply("pods", pod).map(drop)
+                        server.put("pods", pod).map(drop)
                     }
                 });
             }
@@ -184,7 +184,7 @@ impl World {
         let metadata = json!({ "name": namespace, "labels": { "team": team } });
         let _ = self.servers[number].with(|server| {
             server
-                .apply("namespaces", json!({ "metadata": metadata }))
+                .put("namespaces", json!({ "metadata": metadata }))
                 .map(drop)
         });
     }

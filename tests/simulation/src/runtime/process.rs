@@ -193,7 +193,7 @@ impl World {
         } else {
             let parity = self.dice.pick(&["even", "odd"]);
             let object = self.object(namespace, name, mark, parity);
-            self.mock.apply("pods", object).ok()
+            self.mock.put("pods", object).ok()
         };
         self.note(&format!(
             "{key} is {mark:?} at {version:?}, deleted: {is_deletion}"
@@ -255,7 +255,7 @@ impl World {
 
     fn put(&mut self, name: &str, mark: Mark, parity: &str) {
         let object = self.object("prod", name, mark, parity);
-        if let Ok(version) = self.mock.apply("pods", object)
+        if let Ok(version) = self.mock.put("pods", object)
             && version > self.history.version()
         {
             self.history
@@ -408,7 +408,7 @@ impl World {
         let mut last = 0;
         for namespace in ["edge", "prod"] {
             let object = self.object(namespace, "last", Mark::Fine, "odd");
-            let written = self.mock.apply("pods", object);
+            let written = self.mock.put("pods", object);
             last = written.map_err(|error| Wrong::new("server", &error))?;
             self.history
                 .add(last, format!("{namespace}/last"), Some(Mark::Fine));

@@ -130,9 +130,7 @@ impl World {
             self.marks.push((name, mark));
             let labels = json!({ "mark": format!("{mark:?}"), "step": self.step.to_string() });
             let metadata = json!({ "name": name, "namespace": "prod", "labels": labels });
-            self.mock
-                .apply("pods", json!({ "metadata": metadata }))
-                .ok()
+            self.mock.put("pods", json!({ "metadata": metadata })).ok()
         };
         self.note(&format!("{name} is {mark:?} at {version:?}"));
     }
@@ -207,7 +205,7 @@ impl World {
         self.user.disarm();
         let last = self.mock.with(|server| {
             server.clear_faults();
-            server.apply(
+            server.put(
                 "pods",
                 json!({ "metadata": { "name": "last", "namespace": "prod" } }),
             )
