@@ -4,6 +4,8 @@
 
 use core::fmt::Write;
 
+use informer_core::time::Rng;
+
 /// The first resourceVersion of the data set.
 pub const FIRST_VERSION: u64 = 1000;
 
@@ -39,32 +41,6 @@ impl State {
     }
 }
 
-/// A random number generator with the same results on all platforms (SplitMix64).
-#[derive(Clone, Copy, Debug)]
-pub struct Numbers(u64);
-
-impl Numbers {
-    /// Starts with a seed.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns the next number.
-    pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `bound`.
-    pub const fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 /// The constant parts of a Pod.
 struct Pod {
     app: String,
@@ -84,7 +60,7 @@ struct Pod {
 
 impl Pod {
     fn new(number: u64) -> Self {
-        let mut n = Numbers::new(4158 ^ number.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut n = Rng::new(4158 ^ number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let app = format!(
             "{}-{}",
             APPS[n.below(10) as usize],
@@ -92,7 +68,7 @@ impl Pod {
         );
         let node = n.below(1000);
         let hash = format!("{:010x}", n.next() >> 24);
-        let wide = |n: &mut Numbers| {
+        let wide = |n: &mut Rng| {
             format!(
                 "{:016x}{:016x}{:016x}{:016x}",
                 n.next(),
@@ -123,7 +99,7 @@ impl Pod {
     }
 }
 
-fn uid(n: &mut Numbers) -> String {
+fn uid(n: &mut Rng) -> String {
     let (a, b) = (n.next(), n.next());
     format!(
         "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
@@ -269,7 +245,7 @@ fn write_managed_fields(out: &mut String, app: &str, time: &str) {
 #[derive(Clone, Debug)]
 pub struct Updates {
     states: Vec<State>,
-    numbers: Numbers,
+    numbers: Rng,
     version: u64,
     event: u64,
 }
@@ -280,7 +256,7 @@ impl Updates {
     pub fn new(pods: u64) -> Self {
         Self {
             states: (0..pods).map(State::first).collect(),
-            numbers: Numbers::new(20_261_121),
+            numbers: Rng::new(20_261_121),
             version: FIRST_VERSION + pods,
             event: 0,
         }

@@ -339,7 +339,7 @@ impl Life {
         let now = self.shared.now();
         let (before, answer, after) = self.shared.mock.with(|server| {
             let before = server.version();
-            let answer = server.handle_write(now, write);
+            let answer = server.execute(now, write);
             (before, answer, server.version())
         });
         if before != after {

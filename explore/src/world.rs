@@ -324,7 +324,7 @@ impl Shared {
         let now = self.now();
         let (before, status, answer, after) = self.mock.with(|server| {
             let before = server.version();
-            let (status, answer) = server.handle_write(now, write);
+            let (status, answer) = server.execute(now, write);
             (before, status, answer, server.version())
         });
         let what = format!("{method} {target}: {status}");

@@ -115,7 +115,7 @@ impl Bench {
         let object = json!({
             "metadata": { "namespace": "prod", "name": name }, "data": { "n": n.to_string() }
         });
-        self.mock.apply(plural, object).unwrap();
+        self.mock.put(plural, object).unwrap();
     }
 
     fn wait(&mut self, seconds: u64) {

@@ -72,7 +72,7 @@
 //!
 //! # Limits
 //! A transport sends GET requests only. Writes of clients are served on a real port and by
-//! [`FakeServer::handle_write`], as by the API server: with validation, owners of fields, admission by hooks
+//! [`FakeServer::execute`], as by the API server: with validation, owners of fields, admission by hooks
 //! ([`FakeServer::add_admission`]), finalizers and garbage collection. The methods that change objects, such as
 //! [`FakeServer::create`], do none of that: they take effect at once and as given. Built-in kinds have no defaults and no
 //! rules beyond the types of their fields. There is no authentication, discovery, CBOR, tables, websockets or HTTP/2;

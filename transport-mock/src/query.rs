@@ -68,6 +68,31 @@ pub(crate) struct ApiPath<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) plural: &'a str,
     pub(crate) name: Option<&'a str>,
+    pub(crate) part: Part,
+}
+
+/// The part of an object that a request is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Whole,
+    Status,
+    Scale,
+}
+
+impl Part {
+    fn of(segment: &str) -> Option<Self> {
+        [Self::Status, Self::Scale]
+            .into_iter()
+            .find(|part| part.name() == segment)
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+        }
+    }
 }
 
 impl<'a> ApiPath<'a> {
@@ -80,7 +105,15 @@ impl<'a> ApiPath<'a> {
         };
         let version = segments.next()?;
         let rest: Vec<&str> = segments.collect();
-        let (namespace, plural, name) = match *rest.as_slice() {
+        let (rest, part) = match rest.as_slice() {
+            // A resource of a namespace is no part of the namespace.
+            ["namespaces", _, _, _] => (rest.as_slice(), Part::Whole),
+            [object @ .., last] if object.len() > 1 => {
+                Part::of(last).map_or((rest.as_slice(), Part::Whole), |part| (object, part))
+            }
+            rest => (rest, Part::Whole),
+        };
+        let (namespace, plural, name) = match *rest {
             [plural] => (None, plural, None),
             ["namespaces", namespace, plural] => (Some(namespace), plural, None),
             ["namespaces", namespace, plural, name] => (Some(namespace), plural, Some(name)),
@@ -95,6 +128,7 @@ impl<'a> ApiPath<'a> {
             namespace,
             plural,
             name,
+            part,
         })
     }
 }
@@ -158,6 +192,7 @@ mod tests {
             namespace: None,
             plural: "pods",
             name: None,
+            part: Part::Whole,
         };
         assert_eq!(path("/api/v1/pods"), Some(pods));
         assert_eq!(
@@ -179,6 +214,18 @@ mod tests {
             ..pods
         };
         assert_eq!(path("/api/v1/namespaces/a"), Some(namespace));
+        for (text, object) in [
+            ("/api/v1/namespaces/a/pods/b/status", one),
+            ("/api/v1/namespaces/a/status", namespace),
+        ] {
+            let part = Part::Status;
+            assert_eq!(path(text), Some(ApiPath { part, ..object }), "{text}");
+        }
+        let named = ApiPath {
+            name: Some("status"),
+            ..one
+        };
+        assert_eq!(path("/api/v1/namespaces/a/pods/status"), Some(named));
         assert_eq!(
             path("/apis/apps/v1/deployments").map(|p| p.group),
             Some("apps")

@@ -209,7 +209,7 @@ impl Server {
             "metadata": { "namespace": namespace, "name": name },
             "data": { "value": format!("v{} \u{e9}\"", self.written), "other": "x".repeat(300) }
         });
-        self.mock.apply(KIND, object)?;
+        self.mock.put(KIND, object)?;
         Ok(())
     }
 

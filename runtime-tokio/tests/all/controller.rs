@@ -604,7 +604,7 @@ async fn a_deletion_is_awaited_until_the_cache_shows_it() {
             body: b"",
         };
         let epoch = informer_mock::Instant::from_micros(0);
-        let (status, body) = mock.with(|server| server.handle_write(epoch, delete));
+        let (status, body) = mock.with(|server| server.execute(epoch, delete));
         assert_eq!(status, 200);
         assert!(
             sets.lister().get_by_key("prod/a").is_some(),

@@ -618,7 +618,7 @@ fn apply(server: &mut FakeServer, resource: &str, slot: u8, object: Option<Value
     let (namespace, name) = KEYS[usize::from(slot)];
     // The reference has confirmed that the write is possible.
     let _ = match object {
-        Some(object) => server.apply(resource, object).map(drop),
+        Some(object) => server.put(resource, object).map(drop),
         None => server.delete(resource, namespace, name).map(drop),
     };
 }

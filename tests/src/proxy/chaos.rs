@@ -2,27 +2,24 @@
 
 use core::time::Duration;
 
+use informer_core::time::Rng;
+
 use super::{Cut, FaultProxy};
 
-/// Random numbers from a seed (SplitMix64).
+/// Random numbers from a seed.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Rng);
 
 impl Random {
     /// Starts the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Rng::new(seed))
     }
 
     /// Returns a number below `bound`; 0 for a bound of 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        if bound == 0 { 0 } else { mixed % bound }
+        self.0.below(bound)
     }
 
     /// Returns a number from `low` to `high`, both included.

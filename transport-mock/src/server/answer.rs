@@ -11,13 +11,13 @@ use super::FakeServer;
 use super::negotiation::content_type;
 use super::options::Options;
 use super::response::{BodySource, Response, UNKNOWN};
-use super::write::{Part, read_scale};
+use super::write::read_scale;
 use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId, Write};
 use crate::filter::Filter;
 use crate::log::{RequestLog, RequestRecord, Verb};
 use crate::object::{Form, Format, ResourceType};
 use crate::protobuf;
-use crate::query::{ApiPath, Query, split_target};
+use crate::query::{ApiPath, Part, Query, split_target};
 use crate::status::Status;
 use crate::store::key;
 
@@ -108,7 +108,7 @@ impl Backend for FakeServer {
     }
 
     fn handle_write(&mut self, now: Instant, write: Write<'_>) -> Option<(u16, Vec<u8>)> {
-        Some(Self::handle_write(self, now, write))
+        Some(self.execute(now, write))
     }
 
     fn poll_head(&mut self, now: Instant, id: ResponseId) -> HeadPoll {
@@ -175,11 +175,6 @@ impl Backend for FakeServer {
 }
 
 impl FakeServer {
-    /// Starts a GET request, like [`Backend::handle_request`] without the trait.
-    pub fn handle_request(&mut self, now: Instant, target: &str, accept: &str) -> ResponseId {
-        Backend::handle_request(self, now, target, accept)
-    }
-
     /// Returns the log of all requests.
     #[must_use]
     pub const fn log(&self) -> &RequestLog {
@@ -231,32 +226,31 @@ impl FakeServer {
         })
     }
 
+    /// Returns the resource of a path.
+    pub(super) fn index_of(&self, path: &ApiPath<'_>) -> Option<usize> {
+        self.store.kinds().position(|kind| {
+            let own = (&*kind.group, &*kind.version, &*kind.plural);
+            own == (path.group, path.version, path.plural)
+        })
+    }
+
     fn try_answer(&self, request: &RequestRecord) -> Result<Answer, No> {
-        let (text, part) = Part::split(&request.path);
-        let Some(path) = ApiPath::parse(text) else {
+        let Some(path) = ApiPath::parse(&request.path) else {
             return Ok(self.answer_other(request));
         };
-        let found = self.store.kinds().position(|kind| {
-            (
-                kind.group.as_str(),
-                kind.version.as_str(),
-                kind.plural.as_str(),
-            ) == (path.group, path.version, path.plural)
-        });
-        let Some(resource) = found else {
+        let Some(resource) = self.index_of(&path) else {
             return Ok(self.no_page(request));
         };
         let kind = self.store.kind(resource);
         if path.namespace.is_some() && !kind.namespaced
             || path.name.is_some() && kind.namespaced && path.namespace.is_none()
-            || part == Part::Status && !kind.has_status()
-            || part == Part::Scale && !kind.has_scale()
+            || !kind.has(path.part)
         {
             return Err(Status::no_such_path().into());
         }
         let form = self.negotiate(&request.accept, request.verb, kind)?;
         if let Some(name) = path.name {
-            if part == Part::Scale {
+            if path.part == Part::Scale {
                 let namespace = path.namespace.unwrap_or_default();
                 return Ok(self.answer_scale(resource, namespace, name)?);
             }

@@ -6,6 +6,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use informer_core::time::Rng;
+
 use super::FakeServer;
 use super::answer::{Answer, Asked, No, head};
 use super::list::{ListBody, ListMeta};
@@ -163,9 +165,7 @@ impl FakeServer {
         };
         let timeout = options.timeout.unwrap_or_else(|| {
             // Like the server, it takes between half an hour and an hour. The value depends only on the request.
-            let random =
-                informer_core::time::Rng::new(self.next_response ^ self.store.version << 20)
-                    .below(1_800);
+            let random = Rng::new(self.next_response ^ self.store.version << 20).below(1_800);
             Duration::from_secs(1_800 + random)
         });
         let opening = Opening {

@@ -40,7 +40,7 @@ use crate::store::{Store, key};
 use crate::template::Template;
 
 /// An in-memory Kubernetes API server: lists, watches, streaming lists, single objects, and
-/// [writes](Self::handle_write).
+/// [writes](Self::execute).
 ///
 /// It has no sockets and no clock, and all its randomness comes from its seed, so the same calls give the same bytes.
 /// Requests are passed to [`Backend::handle_request`](crate::Backend::handle_request), and responses are polled. All
@@ -206,7 +206,7 @@ impl FakeServer {
 ///
 /// Each change takes the next resourceVersion and returns it. The server sets `resourceVersion`. It sets `uid` and
 /// `creationTimestamp` if they are missing, and the namespace `default` if a namespaced object has none. Other fields
-/// are not checked. [`handle_write`](Self::handle_write) checks objects as the API server does.
+/// are not checked. [`execute`](Self::execute) checks objects as the API server does.
 impl FakeServer {
     /// Creates an object.
     ///

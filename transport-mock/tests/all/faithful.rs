@@ -609,7 +609,7 @@ fn hostile_bodies_are_refused() {
             body: deep.as_bytes(),
         };
         assert_eq!(
-            server.handle_write(Instant::from_micros(0), write).0,
+            server.execute(Instant::from_micros(0), write).0,
             400,
             "{method} {kind}"
         );
@@ -631,7 +631,7 @@ fn hostile_bodies_are_refused() {
             body: &widget(levels),
         };
         assert_eq!(
-            server.handle_write(Instant::from_micros(0), write).0,
+            server.execute(Instant::from_micros(0), write).0,
             status,
             "{levels}"
         );

@@ -143,7 +143,7 @@ fn what_makes_no_sense_is_refused() {
         content_type: "application/json",
         body: b"{",
     };
-    assert_eq!(server.handle_write(Instant::from_micros(0), broken).0, 400);
+    assert_eq!(server.execute(Instant::from_micros(0), broken).0, 400);
     assert_eq!(server.objects("configmaps").count(), 0);
     let last = server.log().iter().last().unwrap();
     assert_eq!(last.status, Some(400));

@@ -34,7 +34,7 @@ impl Client {
             body: &body,
         };
         let now = informer_mock::Instant::from_micros(0);
-        let (status, answer) = self.mock.with(|server| server.handle_write(now, write));
+        let (status, answer) = self.mock.with(|server| server.execute(now, write));
         assert!((200..300).contains(&status), "{method} {target}: {status}");
         let object: Value = serde_json::from_slice(&answer).unwrap();
         let version = object["metadata"]["resourceVersion"].as_str();

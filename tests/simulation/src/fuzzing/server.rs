@@ -119,7 +119,7 @@ pub fn server(data: &[u8]) {
             body: &body,
         };
         let before = server.version();
-        let (status, answer) = server.handle_write(now, write);
+        let (status, answer) = server.execute(now, write);
         check(status, &answer, &format!("{write:?}"));
         assert!(
             status < 400 || server.version() == before,

@@ -3,25 +3,22 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
+use informer_core::time::Rng;
+
 /// A reproducible sequence of random numbers.
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct Chance(Rng);
 
 impl Chance {
     /// Starts the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed ^ 0x9e37_79b9_7f4a_7c15)
+        Self(Rng::new(seed ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Returns the next number below a bound, which must not be 0.
+    /// Returns the next number below a bound.
     pub const fn below(&mut self, bound: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+        self.0.below(bound)
     }
 
     /// Returns true once in `times` times.

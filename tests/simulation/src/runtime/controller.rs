@@ -357,7 +357,7 @@ fn send(
         body: &body,
     };
     let now = mock.clock().now();
-    mock.with(|server| server.handle_write(now, write))
+    mock.with(|server| server.execute(now, write))
 }
 
 fn is_right(desk: &Mutex<Desk>) -> Verdict {

@@ -84,7 +84,7 @@ impl fmt::Debug for Hooks {
 
 /// # Admission
 impl FakeServer {
-    /// Adds a hook that is called for every write by [`handle_write`](Self::handle_write) before it is validated, like an
+    /// Adds a hook that is called for every write by [`execute`](Self::execute) before it is validated, like an
     /// admission webhook. It can change the object or refuse the write with a message.
     ///
     /// Hooks are called in the order in which they were added, also for dry runs. Changes by the garbage collector and
@@ -106,7 +106,7 @@ impl FakeServer {
     ///     content_type: "application/json",
     ///     body: br#"{"metadata":{"name":"web"}}"#,
     /// };
-    /// let (status, body) = server.handle_write(Instant::from_micros(0), write);
+    /// let (status, body) = server.execute(Instant::from_micros(0), write);
     /// assert_eq!(status, 403);
     /// let message = "admission webhook \\\"owners.example.com\\\" denied the request: the label team is missing";
     /// assert!(String::from_utf8_lossy(&body).contains(message));

@@ -28,7 +28,7 @@ informer_core::readable_errors!(DefinitionError);
 impl FakeServer {
     /// Adds the resource of a CustomResourceDefinition of `apiextensions.k8s.io/v1`, in its storage version.
     ///
-    /// Its schema is used by [`handle_write`](Self::handle_write): unknown fields are pruned, defaults are set, and objects
+    /// Its schema is used by [`execute`](Self::execute): unknown fields are pruned, defaults are set, and objects
     /// that it does not allow are refused with 422. `pattern`, rules in CEL (`x-kubernetes-validations`) and formats
     /// other than `date-time` and `int32` are not checked. The subresources `status` and `scale` exist if they are
     /// declared. The definition itself is not stored as an object.
@@ -56,7 +56,7 @@ impl FakeServer {
     ///         content_type: "application/json",
     ///         body: body.as_bytes(),
     ///     };
-    ///     server.handle_write(Instant::from_micros(0), write).0
+    ///     server.execute(Instant::from_micros(0), write).0
     /// };
     /// assert_eq!((create(0), create(1)), (422, 201));
     /// assert_eq!(server.get("gizmos", "prod", "a").unwrap()["spec"], json!({ "mode": "auto", "size": 1 }));

@@ -23,7 +23,7 @@ enum Owner {
 
 /// # Garbage collection
 ///
-/// After each write by [`handle_write`](FakeServer::handle_write), the objects without an owner are deleted, as by the
+/// After each write by [`execute`](FakeServer::execute), the objects without an owner are deleted, as by the
 /// garbage collector of kube-controller-manager: in the background, in the foreground, or not at all, as the request or
 /// the finalizers of the owner demand. All of it happens at the same instant, after the response, and each change is an
 /// event with its own version. [`Config::collects_garbage`](crate::Config::collects_garbage) disables it.

@@ -31,12 +31,11 @@ pub use self::admission::{Admission, Operation};
 pub use self::definition::DefinitionError;
 use self::options::Options;
 pub(super) use self::scale::read_scale;
-pub(super) use self::target::Part;
 use self::target::{Target, check_types, mistyped, text};
 use super::{FakeServer, MutationError};
 use crate::backend::Write;
 use crate::log::{RequestRecord, Verb};
-use crate::query::{ApiPath, Query, split_target};
+use crate::query::{ApiPath, Part, Query, split_target};
 use crate::status::Status;
 
 /// The status and body of a response.
@@ -74,12 +73,12 @@ impl FakeServer {
     ///     content_type: "application/json",
     ///     body: br#"{"metadata":{"name":"web"},"data":{"a":"1"}}"#,
     /// };
-    /// let (status, body) = server.handle_write(Instant::from_micros(0), write);
+    /// let (status, body) = server.execute(Instant::from_micros(0), write);
     /// assert_eq!(status, 201);
     /// assert!(String::from_utf8_lossy(&body).contains("\"resourceVersion\":\"2\""));
-    /// assert_eq!(server.handle_write(Instant::from_micros(0), write).0, 409);
+    /// assert_eq!(server.execute(Instant::from_micros(0), write).0, 409);
     /// ```
-    pub fn handle_write(&mut self, now: Instant, write: Write<'_>) -> (u16, Vec<u8>) {
+    pub fn execute(&mut self, now: Instant, write: Write<'_>) -> (u16, Vec<u8>) {
         self.keep_time(now);
         let (path, query) = split_target(write.target);
         let mark = self
@@ -98,34 +97,20 @@ impl FakeServer {
     }
 
     fn write(&mut self, path: &str, query: &Query, write: Write<'_>) -> Result<Done, Status> {
-        let (path, part) = Part::split(path);
         let path = ApiPath::parse(path).ok_or_else(Status::no_such_path)?;
-        let found = self.store.kinds().position(|kind| {
-            (
-                kind.group.as_str(),
-                kind.version.as_str(),
-                kind.plural.as_str(),
-            ) == (path.group, path.version, path.plural)
-        });
-        let index = found.ok_or_else(Status::no_such_path)?;
+        let index = self.index_of(&path).ok_or_else(Status::no_such_path)?;
         let kind = self.store.kind(index).clone();
         if kind.namespaced && path.namespace.is_none() && path.name.is_none() {
             // Requests to all namespaces can only read.
             return Err(Status::not_allowed());
         }
-        let is_missing = match part {
-            Part::Whole => false,
-            Part::Status => !kind.has_status(),
-            Part::Scale => !kind.has_scale(),
-        };
-        if path.namespace.is_some() != kind.namespaced || is_missing {
+        if path.namespace.is_some() != kind.namespaced || !kind.has(path.part) {
             return Err(Status::no_such_path());
         }
         let target = Target {
             index,
             path,
             kind,
-            part,
             query,
             is_dry: query.filled("dryRun").is_some(),
         };
@@ -133,7 +118,9 @@ impl FakeServer {
             ("POST", None) => self.post(&target, write),
             ("PUT", Some(name)) => self.replace(&target, name, write),
             ("PATCH", Some(name)) => self.patch(&target, name, write),
-            ("DELETE", Some(name)) if part == Part::Whole => self.remove(&target, name, write.body),
+            ("DELETE", Some(name)) if path.part == Part::Whole => {
+                self.remove(&target, name, write.body)
+            }
             ("DELETE", None) => self.remove_all(&target, write.body),
             _ => Err(Status::not_allowed()),
         }
@@ -157,7 +144,7 @@ impl FakeServer {
     ) -> Result<Done, Status> {
         let options = Options::of_update(target.query)?;
         let new = body(write)?;
-        if target.part == Part::Scale {
+        if target.path.part == Part::Scale {
             let existing = self.current(target, name);
             let existing = existing.ok_or_else(|| target.refused(MutationError::NotFound, name))?;
             return self.change_scale(target, name, existing, &options, |scale| {
@@ -180,7 +167,7 @@ impl FakeServer {
         }
         let Some(existing) = self.current(target, name) else {
             let is_created = !target.kind.custom && CREATED_BY_PUT.contains(&target.path.plural);
-            if is_created && target.part == Part::Whole {
+            if is_created && target.path.part == Part::Whole {
                 return self.insert(target, new, Some(&options));
             }
             return Err(target.refused(MutationError::NotFound, name));

@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use super::managers::{self, By};
 use super::options::Options;
 use super::structure::Type;
-use super::target::{Part, Target, text};
+use super::target::{Target, text};
 use super::{Done, json_patch, parse, strategic};
 use crate::backend::Write;
+use crate::query::Part;
 use crate::server::{FakeServer, MutationError};
 use crate::status::Status;
 
@@ -51,13 +52,13 @@ impl FakeServer {
         let options = Options::of_patch(target.query, kind)?;
         let patch = parse(write.body)?;
         let existing = self.current(target, name);
-        if kind == PatchKind::Apply && target.part != Part::Scale {
+        if kind == PatchKind::Apply && target.path.part != Part::Scale {
             return self.apply_config(target, name, existing, patch, &options);
         }
         let Some(existing) = existing else {
             return Err(target.refused(MutationError::NotFound, name));
         };
-        if target.part == Part::Scale {
+        if target.path.part == Part::Scale {
             return self.change_scale(target, name, existing, &options, |scale| {
                 // Its lists have no keys.
                 let kind = if kind == PatchKind::Json {
@@ -83,12 +84,12 @@ impl FakeServer {
         config: Value,
         options: &Options,
     ) -> Result<Done, Status> {
-        if existing.is_none() && target.part == Part::Status {
+        if existing.is_none() && target.path.part == Part::Status {
             return Err(target.refused(MutationError::NotFound, name));
         }
         let mut config = target.decode_applied(config, name)?;
         let version = text(&config, "resourceVersion").map(ToString::to_string);
-        let other_part = if target.part == Part::Status {
+        let other_part = if target.path.part == Part::Status {
             "spec"
         } else {
             "status"

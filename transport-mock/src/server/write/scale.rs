@@ -10,12 +10,21 @@ use super::options::Options;
 use super::problems::Problems;
 use super::target::{Target, text};
 use crate::object::ResourceType;
+use crate::query::Part;
 use crate::server::{FakeServer, MutationError};
 use crate::status::Status;
 
 impl ResourceType {
-    /// Returns whether it has the scale subresource.
-    pub(in crate::server) fn has_scale(&self) -> bool {
+    /// Returns whether its objects have this part.
+    pub(in crate::server) fn has(&self, part: Part) -> bool {
+        match part {
+            Part::Whole => true,
+            Part::Status => self.has_status(),
+            Part::Scale => self.has_scale(),
+        }
+    }
+
+    fn has_scale(&self) -> bool {
         match &self.definition {
             Some(definition) => definition.scale.is_some(),
             None => {

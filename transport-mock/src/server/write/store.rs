@@ -11,9 +11,10 @@ use super::managers::{self, By};
 use super::options::Options;
 use super::problems::Problems;
 use super::structure::Type;
-use super::target::{Part, Target, text};
+use super::target::{Target, text};
 use super::{metadata, schema};
 use crate::object::{Identity, Object, ResourceType};
+use crate::query::Part;
 use crate::seed;
 use crate::server::{FakeServer, MutationError};
 use crate::status::Status;
@@ -138,7 +139,7 @@ impl FakeServer {
         }
         drop_nulls(&mut new["metadata"]);
         self.check(target, name, Some(&existing), &mut new)?;
-        let is_counted = is_counted(&target.kind) && target.part != Part::Status;
+        let is_counted = is_counted(&target.kind) && target.path.part != Part::Status;
         if is_counted && differs(&existing, &new, &target.kind) {
             let generation = existing["metadata"]["generation"].as_u64().unwrap_or(0);
             new["metadata"]["generation"] = (generation + 1).into();
@@ -175,7 +176,7 @@ impl FakeServer {
                 },
                 resource: target.path.plural,
                 group: target.path.group,
-                subresource: target.part.name(),
+                subresource: target.path.part.name(),
                 namespace: target.namespace(),
                 name,
                 object,
@@ -211,7 +212,7 @@ impl FakeServer {
     ) {
         if let Some(options) = tracked {
             let time = self.time();
-            let is_untimed = target.part == Part::Scale;
+            let is_untimed = target.path.part == Part::Scale;
             let by = By {
                 manager: target.manager(options, false),
                 time: if is_untimed { "" } else { &time },
@@ -281,7 +282,7 @@ impl FakeServer {
 
 /// Restores the parts of an object that a request cannot change.
 fn keep_part(new: &mut Value, existing: &Value, target: &Target<'_>) {
-    match target.part {
+    match target.path.part {
         Part::Whole if target.kind.has_status() => {
             set_member(new, "status", existing.get("status").cloned());
         }

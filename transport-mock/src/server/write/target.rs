@@ -20,43 +20,12 @@ use crate::status::Status;
 /// The deepest nesting of an object. `managedFields` are nested a little deeper, and the parser's limit is 128.
 const DEPTH: usize = 100;
 
-/// The part of an object that a request is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::server) enum Part {
-    Whole,
-    Status,
-    Scale,
-}
-
-impl Part {
-    /// Splits the subresource from a path.
-    pub(in crate::server) fn split(path: &str) -> (&str, Self) {
-        for (suffix, part) in [("/status", Self::Status), ("/scale", Self::Scale)] {
-            if let Some(rest) = path.strip_suffix(suffix)
-                && ApiPath::parse(rest).is_some_and(|path| path.name.is_some())
-            {
-                return (rest, part);
-            }
-        }
-        (path, Self::Whole)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Whole => "",
-            Self::Status => "status",
-            Self::Scale => "scale",
-        }
-    }
-}
-
 /// The target of a write.
 #[derive(Clone, Debug)]
 pub(super) struct Target<'a> {
     pub(super) index: usize,
     pub(super) path: ApiPath<'a>,
     pub(super) kind: Arc<ResourceType>,
-    pub(super) part: Part,
     pub(super) query: &'a Query,
     /// Whether nothing is to be stored.
     pub(super) is_dry: bool,
@@ -241,7 +210,7 @@ impl<'a> Target<'a> {
             // The server takes it from the User-Agent, if there is one.
             name: if name.is_empty() { "unknown" } else { name }.to_string(),
             api_version: self.kind.api_version(),
-            subresource: self.part.name().to_string(),
+            subresource: self.path.part.name().to_string(),
         }
     }
 

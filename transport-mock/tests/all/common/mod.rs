@@ -161,6 +161,6 @@ pub fn write(
         content_type,
         body: &body,
     };
-    let (status, answer) = server.handle_write(Instant::from_micros(0), write);
+    let (status, answer) = server.execute(Instant::from_micros(0), write);
     (status, serde_json::from_slice(&answer).unwrap())
 }
