@@ -1,13 +1,11 @@
 //! Output to a terminal, a file or a pipe, shared by the examples.
 
-use core::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write as _};
 use std::process;
-use std::time::Instant;
 
-use tracing::field::Field;
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The capabilities of one of the standard streams besides text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,67 +52,21 @@ impl Style {
 /// Logs to standard error. `RUST_LOG` replaces the targets and their levels: `warn`, or `off,informer_hyper=debug`.
 ///
 /// # Panics
-/// Panics if the program already has a logger.
+/// Panics if the program already has a logger, or if `targets` is invalid.
 pub fn log(targets: &str) {
-    let from_environment = std::env::var("RUST_LOG").ok();
-    let targets = from_environment.as_deref().unwrap_or(targets);
-    let levels = targets.split(',').filter_map(|part| {
-        let (target, level) = part.split_once('=').unwrap_or(("", part));
-        Some((target.trim().to_owned(), level.trim().parse().ok()?))
-    });
-    let log = Log {
-        levels: levels.collect(),
-        began: Instant::now(),
+    let default = || -> Targets { targets.parse().expect("the targets are valid") };
+    let targets = match std::env::var("RUST_LOG") {
+        Ok(targets) => targets.parse().unwrap_or_else(|error| {
+            // There is no other place to report a failure.
+            let _ = writeln!(io::stderr(), "RUST_LOG is ignored: {error}");
+            default()
+        }),
+        Err(_) => default(),
     };
-    tracing::subscriber::set_global_default(log).expect("the program does not log yet");
-}
-
-/// A subscriber without spans, which is enough for these programs.
-struct Log {
-    levels: Vec<(String, LevelFilter)>,
-    began: Instant,
-}
-
-impl tracing::Subscriber for Log {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        let matching = self.levels.iter();
-        matching
-            .filter(|(target, _)| metadata.target().starts_with(target))
-            .max_by_key(|(target, _)| target.len())
-            .is_some_and(|(_, level)| metadata.level() <= level)
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        self.levels.iter().map(|(_, level)| *level).max()
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let metadata = event.metadata();
-        let after = self.began.elapsed().as_secs_f32();
-        let (level, target) = (metadata.level(), metadata.target());
-        let mut line = format!("{after:.3} {level} {target}:");
-        event.record(&mut |field: &Field, value: &dyn fmt::Debug| {
-            // Writing to a String does not fail.
-            let _ = match field.name() {
-                "message" => write!(line, " {value:?}"),
-                name => write!(line, " {name}={value:?}"),
-            };
-        });
-        // There is no other place to report a failure.
-        let _ = writeln!(io::stderr(), "{line}");
-    }
-
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-
-    fn enter(&self, _span: &Id) {}
-
-    fn exit(&self, _span: &Id) {}
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_timer(tracing_subscriber::fmt::time::uptime());
+    tracing_subscriber::registry().with(lines).with(targets).init();
 }
 
 /// Writes a line to standard output. If that fails, the program ends: with 0 if the reader of a pipe has gone away, and

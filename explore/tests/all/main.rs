@@ -3,3 +3,4 @@
 
 mod bugs;
 mod explore;
+mod faults;

@@ -1,0 +1,338 @@
+//! Each kind of fault, alone: an observer sees its symptom in some world, and sees none without faults.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use informer_core::transport::{FailureKind, Get};
+use informer_core::{Body as _, Transport as _, TransportError as _};
+use informer_explore::{Explore, FaultKind, Objects, Process, ProcessTransport, World};
+use informer_mock::{MockError, json};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+/// The faults, and what a process sees of each.
+const SYMPTOMS: [(FaultKind, &str); 18] = [
+    (FaultKind::Stale, "a read is older than what was seen"),
+    (FaultKind::Unobserved, "a version has expired"),
+    (FaultKind::Crash, "it is started again"),
+    (FaultKind::Expired, "a version has expired"),
+    (FaultKind::Cut, "a watch is cut"),
+    (FaultKind::Silence, "a watch does not end"),
+    (FaultKind::Restart, "a server is down"),
+    (FaultKind::Overload, "a server is overloaded"),
+    (FaultKind::Slow, "a read is slow"),
+    (FaultKind::Conflict, "another client has changed the object"),
+    (FaultKind::FailedWrite, "a write has failed"),
+    (FaultKind::SlowWrite, "a write is slow"),
+    (
+        FaultKind::LostAnswer,
+        "a write has taken effect without a response",
+    ),
+    (FaultKind::Partition, "a read is slow"),
+    (FaultKind::Duplicate, "two run at once"),
+    (
+        FaultKind::Backup,
+        "the newest state is older than what was seen",
+    ),
+    (FaultKind::LostObject, "a watch and a list differ"),
+    (FaultKind::LostEvent, "a watch and a list differ"),
+];
+
+#[test]
+fn each_kind_of_fault_reaches_the_program() {
+    assert_eq!(SYMPTOMS.map(|(kind, _)| kind), FaultKind::ALL);
+    for (kind, symptom) in SYMPTOMS {
+        let rules = rules(symptom).faults([kind]).seeds(300);
+        let failure = rules.find(observe).expect_err(symptom);
+        assert_eq!(failure.check, symptom, "{kind:?}: {failure}");
+    }
+}
+
+#[test]
+fn without_faults_nothing_happens() {
+    let mut rules = rules("it comes to rest").faults([]).seeds(40);
+    for (_, symptom) in SYMPTOMS {
+        rules = with_check(rules, symptom);
+    }
+    rules.run(observe);
+}
+
+fn rules(symptom: &'static str) -> Explore {
+    let map = json!({ "metadata": { "namespace": "prod" } });
+    let rules = Explore::new()
+        .objects(Objects::new("configmaps", map).changed(json!({ "data": { "size": "2" } })))
+        .patience(Duration::from_secs(120))
+        .shrinks(0);
+    with_check(rules, symptom)
+}
+
+fn with_check(rules: Explore, symptom: &'static str) -> Explore {
+    rules.always(symptom, move |world| {
+        let seen = world.outside::<Seen>();
+        let seen = seen.0.lock().unwrap();
+        if seen.symptoms.contains(symptom) {
+            return Err(symptom.to_owned());
+        }
+        Ok(())
+    })
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Known>);
+
+/// What all processes of a run have seen.
+#[derive(Default)]
+struct Known {
+    symptoms: BTreeSet<&'static str>,
+    newest: u64,
+    running: usize,
+    /// The objects and versions for which a write was made.
+    written: BTreeSet<(String, String)>,
+}
+
+/// Reads, writes and watches, and notes each symptom of a fault.
+async fn observe(process: Process) {
+    let watcher = Watcher {
+        seen: Observer::of(&process),
+        transport: process.transport(),
+        version: 0,
+        keys: BTreeSet::new(),
+    };
+    let seen = Observer::of(&process);
+    let _running = Running::begin(&seen);
+    if !process.pod().ends_with("-1") {
+        // A duplicate is a process of its own.
+        let is_alone = seen.known(|known| known.running == 1);
+        if is_alone {
+            seen.note("it is started again");
+        }
+    }
+    tokio::join!(read(&process), write(&process), watcher.run());
+}
+
+struct Observer(World);
+
+impl Observer {
+    fn of(process: &Process) -> Self {
+        Self(process.world())
+    }
+
+    fn known<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        change(&mut self.0.outside::<Seen>().0.lock().unwrap())
+    }
+
+    fn note(&self, symptom: &'static str) {
+        self.known(|known| known.symptoms.insert(symptom));
+    }
+
+    /// Notes what an error shows.
+    fn failed(&self, error: &MockError) {
+        if error.kind() == FailureKind::Refused {
+            self.note("a server is down");
+        }
+    }
+}
+
+/// Counts the processes that run.
+struct Running<'a>(&'a Observer);
+
+impl<'a> Running<'a> {
+    fn begin(seen: &'a Observer) -> Self {
+        let is_second = seen.known(|known| {
+            known.running += 1;
+            known.running > 1
+        });
+        if is_second {
+            seen.note("two run at once");
+        }
+        Self(seen)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.known(|known| known.running -= 1);
+    }
+}
+
+/// Reads a whole response.
+async fn get(transport: &mut ProcessTransport, target: &str) -> Result<(u16, Value), MockError> {
+    let (head, mut body) = transport.send(Get::new(target)).await?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.chunk().await? {
+        bytes.extend_from_slice(chunk);
+    }
+    Ok((
+        head.status,
+        serde_json::from_slice(&bytes).unwrap_or_default(),
+    ))
+}
+
+fn version_of(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(0)
+}
+
+async fn read(process: &Process) {
+    let (seen, mut transport) = (Observer::of(process), process.transport());
+    loop {
+        for (query, symptom) in [
+            ("", "the newest state is older than what was seen"),
+            ("?resourceVersion=0", "a read is older than what was seen"),
+        ] {
+            let (before, asked) = (seen.known(|known| known.newest), Instant::now());
+            match get(&mut transport, &format!("/api/v1/configmaps{query}")).await {
+                Ok((200, list)) => {
+                    let version = version_of(&list);
+                    if version < before {
+                        seen.note(symptom);
+                    }
+                    if asked.elapsed() > Duration::from_secs(3) {
+                        seen.note("a read is slow");
+                    }
+                    seen.known(|known| known.newest = known.newest.max(version));
+                }
+                Ok((429, _)) => seen.note("a server is overloaded"),
+                Ok(_) => {}
+                Err(error) => seen.failed(&error),
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Creates and changes a Secret for each version of each object.
+async fn write(process: &Process) {
+    let (seen, client) = (Observer::of(process), process.client());
+    loop {
+        for map in client.list("configmaps", "prod").await.unwrap_or_default() {
+            let (uid, version) = (map["metadata"]["uid"].to_string(), version_of(&map));
+            let version = version.to_string();
+            if !seen.known(|known| known.written.insert((uid, version.clone()))) {
+                continue;
+            }
+            let name = format!("{}-{version}", map["metadata"]["name"].as_str().unwrap());
+            let secret = json!({ "metadata": { "namespace": "prod", "name": name } });
+            let asked = Instant::now();
+            let created = client.create("secrets", &secret).await;
+            if created.is_ok() && asked.elapsed() > Duration::from_secs(3) {
+                seen.note("a write is slow");
+            }
+            let created = match created {
+                Ok(created) => created,
+                Err(error) if error.already_exists() => continue,
+                Err(_) => {
+                    match client.get("secrets", "prod", &name).await {
+                        Ok(Some(_)) => seen.note("a write has taken effect without a response"),
+                        Ok(None) => seen.note("a write has failed"),
+                        Err(_) => {}
+                    }
+                    continue;
+                }
+            };
+            if let Err(error) = client.replace("secrets", &created).await
+                && error.is_conflict()
+            {
+                seen.note("another client has changed the object");
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Keeps the keys of the objects by a list and watches of half a minute.
+struct Watcher {
+    seen: Observer,
+    transport: ProcessTransport,
+    version: u64,
+    keys: BTreeSet<String>,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        loop {
+            if self.version == 0 {
+                self.list().await;
+            } else {
+                self.watch().await;
+                self.compare().await;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn list(&mut self) {
+        if let Ok((200, list)) = get(&mut self.transport, "/api/v1/configmaps").await {
+            (self.version, self.keys) = (version_of(&list), keys_of(&list));
+        }
+    }
+
+    /// Compares the keys with a list, if it shows the same version.
+    async fn compare(&mut self) {
+        if let Ok((200, list)) = get(&mut self.transport, "/api/v1/configmaps").await
+            && version_of(&list) == self.version
+            && keys_of(&list) != self.keys
+        {
+            self.seen.note("a watch and a list differ");
+        }
+    }
+
+    async fn watch(&mut self) {
+        let target = format!(
+            "/api/v1/configmaps?watch=true&allowWatchBookmarks=true&timeoutSeconds=30&resourceVersion={}",
+            self.version
+        );
+        let began = Instant::now();
+        let (head, mut body) = match self.transport.send(Get::new(&target)).await {
+            Ok(opened) => opened,
+            Err(error) => return self.seen.failed(&error),
+        };
+        if head.status != 200 {
+            if head.status == 410 {
+                self.expired();
+            }
+            return;
+        }
+        let mut bytes = Vec::new();
+        loop {
+            match timeout(Duration::from_secs(60), body.chunk()).await {
+                Err(_) => return self.seen.note("a watch does not end"),
+                Ok(Err(_)) => return self.seen.note("a watch is cut"),
+                Ok(Ok(None)) if began.elapsed() < Duration::from_secs(29) => {
+                    return self.seen.note("a watch is cut");
+                }
+                Ok(Ok(None)) => return,
+                Ok(Ok(Some(chunk))) => bytes.extend_from_slice(chunk),
+            }
+            while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = bytes.drain(..=end).collect();
+                let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+                let object = &event["object"];
+                match event["type"].as_str() {
+                    Some("ERROR") => return self.expired(),
+                    Some("DELETED") => drop(self.keys.remove(&key_of(object))),
+                    Some("ADDED" | "MODIFIED") => drop(self.keys.insert(key_of(object))),
+                    _ => {}
+                }
+                self.version = version_of(object);
+            }
+        }
+    }
+
+    fn expired(&mut self) {
+        self.seen.note("a version has expired");
+        self.version = 0;
+    }
+}
+
+fn key_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn keys_of(list: &Value) -> BTreeSet<String> {
+    let items = list["items"].as_array().into_iter().flatten();
+    items.map(key_of).collect()
+}
