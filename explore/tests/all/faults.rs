@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use informer_core::transport::{FailureKind, Get};
-use informer_core::{Body as _, Transport as _, TransportError as _};
+use informer_core::transport::{FailureKind, Get, TransportError as _};
+use informer_core::{Body as _, Transport as _};
 use informer_explore::{Explore, FaultKind, Objects, Process, ProcessTransport, World};
 use informer_mock::{MockError, json};
 use serde_json::Value;
