@@ -59,6 +59,7 @@ impl Seat {
                 while leadership.acquired().await {
                     controller.recheck();
                     tokio::select! {
+                        biased;
                         () = leadership.lost() => {}
                         // It did not lead for a moment.
                         () = refused.any() => {}

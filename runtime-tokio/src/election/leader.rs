@@ -205,6 +205,7 @@ impl<C: LeaseClient> Election<C> {
             let patience = self.config.renew_deadline;
             match step {
                 ElectionStep::Wait(until) => tokio::select! {
+                    biased;
                     () = clock.sleep_until(until) => {}
                     // An error means that every `Leadership` was dropped.
                     changed = self.resign.changed(), if is_wanted => is_wanted = changed.is_ok(),
@@ -369,6 +370,7 @@ impl Leadership {
                 return;
             }
             tokio::select! {
+                biased;
                 () = self.clock.sleep_until(until) => {}
                 changed = state.changed() => if changed.is_err() {
                     // The election was dropped, so nothing is renewed, but the Lease remains until it expires.

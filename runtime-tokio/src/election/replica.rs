@@ -196,6 +196,7 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
         };
         let wakes = tokio::sync::Notify::new();
         tokio::select! {
+            biased;
             () = election.run() => {}
             () = shared.list(client, config, &wakes) => {}
             () = shared.hold(&leadership, &wakes) => {}
@@ -233,18 +234,21 @@ impl ReplicaState {
                     wakes.notify_one();
                     let next = clock.now() + config.retry_period;
                     tokio::select! {
-                        // A slow removal does not delay the next list.
-                        () = clock.sleep_until(next) => continue,
-                        () = self.remove_gone(&mut client, &leases, &mut cannot_remove) => {}
+                        biased;
+                        // A removal does not delay the next list.
+                        () = clock.sleep_until(next) => {}
+                        () = self.remove_gone(&mut client, &leases, &mut cannot_remove) => {
+                            clock.sleep_until(next).await;
+                        }
                     }
                 }
                 Err(error) => {
                     let error = format!("cannot list the Leases of the replicas: {error}");
                     tracing::warn!("{}", OneLine(&error));
                     self.listed(Some(error));
+                    clock.sleep_until(clock.now() + config.retry_period).await;
                 }
             }
-            clock.sleep_until(clock.now() + config.retry_period).await;
         }
     }
 
@@ -310,6 +314,7 @@ impl ReplicaState {
             match next {
                 None => wakes.notified().await,
                 Some(next) => tokio::select! {
+                    biased;
                     () = wakes.notified() => {}
                     () = clock.sleep_until(next) => {}
                 },
