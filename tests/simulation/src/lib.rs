@@ -3,7 +3,7 @@
 //! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, on virtual
 //! time, against two fake API servers that share one etcd. All [`invariants`] are checked after every step. At the
 //! end all faults are removed, and the informer must converge within a bounded time. See `docs/TESTING.md`.
-//! [`replicas`], [`journal`] and, with the feature `runtime`, `runtime` are separate simulations.
+//! [`journal`] and, with the feature `runtime`, `replicas` and `runtime` are separate simulations.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -24,6 +24,7 @@ pub mod journal;
 pub mod journaled;
 pub mod plan;
 pub mod planted;
+#[cfg(feature = "runtime")]
 pub mod replicas;
 pub mod run;
 pub mod runner;

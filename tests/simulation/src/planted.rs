@@ -3,7 +3,6 @@
 use core::ops::Range;
 
 use super::bugs::BUGS;
-use super::replicas::Replicas;
 use super::run::Violation;
 use super::runner::explore;
 use super::variant::Variant;
@@ -42,10 +41,8 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
         let name = planted.then_some(bug.name);
         let summary = if is_of_journal(bug) {
             explore(Variant::Journal, seeds, threads, 1, name).failed
-        } else if is_of_replicas(bug) {
-            explore(Replicas, seeds, threads, 1, name).failed
-        } else if is_of_runtime(bug) {
-            of_runtime(name, seeds, threads)
+        } else if is_of_tokio(bug) {
+            on_tokio(bug, name, seeds, threads)
         } else {
             explore(Variant::Heap, seeds, threads, 1, name).failed
         };
@@ -64,27 +61,38 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
         say(&hunt);
         hunt
     };
-    // The informer on tokio is simulated only with the feature `runtime`.
+    // Replicas and the informer on tokio are simulated only with the feature `runtime`.
     let is_wanted = |bug: &Bug| {
-        (cfg!(feature = "runtime") || !is_of_runtime(*bug))
+        (cfg!(feature = "runtime") || !is_of_tokio(*bug))
             && only.is_none_or(|only| bug.name == only)
     };
     BUGS.iter().copied().filter(is_wanted).map(hunt).collect()
 }
 
 #[cfg(feature = "runtime")]
-fn of_runtime(name: Option<&'static str>, seeds: Range<u64>, threads: usize) -> Failed {
+fn on_tokio(bug: Bug, name: Option<&'static str>, seeds: Range<u64>, threads: usize) -> Failed {
+    if is_of_replicas(bug) {
+        return explore(super::replicas::Replicas, seeds, threads, 1, name).failed;
+    }
     explore(super::runtime::Runtime(name), seeds, threads, 1, name).failed
 }
 
 #[cfg(not(feature = "runtime"))]
-fn of_runtime(_: Option<&'static str>, _: Range<u64>, _: usize) -> Failed {
+fn on_tokio(_: Bug, _: Option<&'static str>, _: Range<u64>, _: usize) -> Failed {
     Failed::new()
 }
 
 /// Returns whether a bug concerns replicas, which have a separate simulation.
 fn is_of_replicas(bug: Bug) -> bool {
-    is_in(bug, &["Members::", "Elector::", "ExpectedState::"])
+    let place = bug.place.trim_start_matches("informer-tokio ");
+    let places = [
+        "Members::",
+        "Elector::",
+        "Election::",
+        "Leadership::",
+        "ReplicaState::",
+    ];
+    places.iter().any(|start| place.starts_with(start))
 }
 
 /// Returns whether a bug concerns the journal, which is simulated by a process that dies repeatedly.
@@ -92,9 +100,9 @@ fn is_of_journal(bug: Bug) -> bool {
     is_in(bug, &["Log::", "Recorder::", "format::"])
 }
 
-/// Returns whether a bug concerns the crate for tokio or the loop that it runs.
-fn is_of_runtime(bug: Bug) -> bool {
-    is_in(bug, &["informer-tokio ", "drive::"])
+/// Returns whether a bug concerns replicas, the crate for tokio or the loop that it runs.
+fn is_of_tokio(bug: Bug) -> bool {
+    is_of_replicas(bug) || is_in(bug, &["informer-tokio ", "drive::", "ExpectedState::"])
 }
 
 fn is_in(bug: Bug, places: &[&str]) -> bool {

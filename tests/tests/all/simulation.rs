@@ -125,9 +125,10 @@ fn the_informer_on_tokio_survives_its_users() {
 }
 
 /// The number of seeds of replicas.
-const SEEDS_OF_REPLICAS: u64 = 3_000;
+const SEEDS_OF_REPLICAS: u64 = 400;
 
-/// No key ever belongs to two replicas, and without faults each key has an owner and is reconciled.
+/// No key ever belongs to two replicas, faults cost no more than they must, and without faults each key has an owner and is
+/// reconciled.
 #[test]
 fn replicas_share_keys_whatever_happens() {
     let summary = clean(Replicas, SEEDS_OF_REPLICAS, threads());
@@ -138,9 +139,10 @@ fn replicas_share_keys_whatever_happens() {
         overslept,
         lapsed,
         lost,
+        made_up,
         ..
     } = summary.figures;
-    for often in [moved, cut, overslept, lapsed, lost] {
+    for often in [moved, cut, overslept, lapsed, lost, made_up] {
         assert!(often > SEEDS_OF_REPLICAS / 2, "{:?}", summary.figures);
     }
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use informer_simulation::bugs::BUGS;
-use informer_simulation::replicas::Replicas;
 use informer_simulation::runner::{Simulation, explore, report};
 use informer_simulation::{Variant, planted};
 
@@ -75,7 +74,7 @@ fn main() -> ExitCode {
     if asks("--planted") {
         hunt(options.threads, bug.as_deref())
     } else if asks("--replicas") {
-        run(Replicas, &options, |_| ())
+        run_replicas(&options)
     } else if asks("--runtime") {
         run_runtime(&options)
     } else if asks("--losses") {
@@ -125,11 +124,17 @@ fn run_runtime(options: &Options) -> ExitCode {
     run(informer_simulation::runtime::Runtime(None), options, |_| ())
 }
 
+#[cfg(feature = "runtime")]
+fn run_replicas(options: &Options) -> ExitCode {
+    run(informer_simulation::replicas::Replicas, options, |_| ())
+}
+
+#[cfg(not(feature = "runtime"))]
+use run_runtime as run_replicas;
+
 #[cfg(not(feature = "runtime"))]
 fn run_runtime(_: &Options) -> ExitCode {
-    say(
-        "the simulation of the informer on tokio is not built here: it needs the feature `runtime`\n",
-    );
+    say("this simulation is not built here: it needs the feature `runtime`\n");
     ExitCode::from(2)
 }
 

@@ -1,15 +1,14 @@
-//! A deterministic simulation of replicas that share keys: one seed determines processes, faults, clocks and the
+//! A deterministic simulation of replicas of a controller: one seed determines processes, faults, clocks and the
 //! schedule.
 //!
-//! Each process has the parts of `Replica` and `Controller` of `informer-tokio`:
-//! [`Elector`](informer_core::election::Elector), [`Members`](informer_core::election::Members) and
-//! [`PolledQueue`](informer_core::queue::PolledQueue). All use one API server with Leases. A process can be killed,
-//! frozen, cut off and restarted, and has its own clock. After every event no key may belong to two processes. At the
-//! end all faults are removed, and every key must be owned and reconciled within a bounded time. See
-//! `docs/TESTING.md`.
+//! Each process is a tokio runtime of its own, which runs an `Informer` and a `Controller` that shares the keys with
+//! others (`Replica`) or competes for the leadership (`Election`). Its paused clock goes at its own rate: a `Run`
+//! moves all clocks forward by a tick, carries the requests for Leases from one process to the API server and back, and
+//! checks all invariants. A process can be killed, frozen, cut off and restarted. At the end all faults are removed, and
+//! every key must be owned and reconciled within a bounded time. See `docs/TESTING.md`.
 
 mod plan;
-mod replica;
+mod process;
 mod run;
 mod server;
 

@@ -3,8 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use informer_core::election::ElectionConfig;
-use informer_mock::DeleteAnswer;
+use informer_tokio::election::ElectionConfig;
 
 use super::super::entropy::Entropy;
 
@@ -25,8 +24,12 @@ pub(super) const MOST: usize = 5;
 pub struct World {
     /// The seed of all random choices.
     pub seed: u64,
+    /// The replicas compete for one Lease, instead of sharing the keys.
+    pub elects: bool,
     /// The number of replicas at the start.
     pub replicas: u8,
+    /// The simulation looks at the processes and carries their requests this often, in milliseconds.
+    pub tick: u32,
     /// The times of the Leases in milliseconds: the lease duration, the renew deadline and the retry period.
     pub times: [u32; 3],
     /// The maximum error of a clock's rate, in thousandths.
@@ -43,10 +46,6 @@ pub struct World {
     pub workers: u8,
     /// One in this many runs fails.
     pub failing: u32,
-    /// One in this many runs writes to its object or deletes it.
-    pub writing: u32,
-    /// The server's answer to a DELETE.
-    pub deletes: DeleteAnswer,
 }
 
 /// The requests of a replica that are cut off.
@@ -56,11 +55,13 @@ pub enum Path {
     Lease,
     /// The lists of all Leases.
     Members,
-    /// The watch of the objects, and the writes of the reconcile function.
+    /// The watch of the objects, and all that the reconcile function does.
     Objects,
     /// All requests.
     All,
 }
+
+const PATHS: [Path; 4] = [Path::Lease, Path::Members, Path::Objects, Path::All];
 
 /// An action. Replicas are counted among those that run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,10 +78,10 @@ pub enum Action {
     Freeze(u8, u32),
     /// Requests of a replica, or their answers, are lost for this many milliseconds.
     Cut(u8, Path, bool, u32),
-    /// Delays a replica's watch by this many milliseconds from now on.
-    Lag(u8, u32),
-    /// Another client changes a replica's Lease, so that the next renewal conflicts.
-    Touch(u8),
+    /// The next request of a replica fails at once, or its answer is replaced by an error.
+    Fail(u8, Path, bool),
+    /// Another client changes a replica's Lease or deletes an expired one, so that the next renewal conflicts.
+    Touch(u8, bool),
     /// Creates or changes an object.
     Put(u8),
     /// Deletes an object.
@@ -101,26 +102,20 @@ impl Plan {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut entropy = Entropy::Seed(seed);
-        let mut world = World::generate(&mut entropy, seed);
+        let world = World::generate(&mut entropy, seed);
         // Each run has more of some actions, so that rare combinations occur often.
         let mut weight = |usual: u32| usual * [0, 1, 1, 3][entropy.below(4) as usize];
-        let weights = [weight(3), weight(3), weight(6), weight(6), 6];
+        let weights = [
+            weight(3),
+            weight(3),
+            weight(6),
+            weight(6),
+            weight(6),
+            weight(1),
+            5,
+        ];
         let actions = (0..STEPS).map(|_| action(&mut entropy, &world, weights));
-        let mut actions: Vec<Action> = actions.collect();
-        // Rare settings use a separate generator, so that all other choices of the seed stay the same.
-        let mut rare = Entropy::Seed(seed ^ 0x5eed_0000_7a7e_0002);
-        if rare.one_in(4) {
-            for _ in 0..=rare.below(3) {
-                let at = rare.below(STEPS as u32) as usize;
-                actions.insert(at, Action::Touch(small(&mut rare, 8)));
-            }
-        }
-        world.writing = rare.pick(&[NEVER, NEVER, 6]);
-        world.deletes = rare.pick(&[
-            DeleteAnswer::OldVersion,
-            DeleteAnswer::NewVersion,
-            DeleteAnswer::Status,
-        ]);
+        let actions = actions.collect();
         Self { world, actions }
     }
 }
@@ -129,7 +124,7 @@ impl World {
     fn generate(entropy: &mut Entropy<'_>, seed: u64) -> Self {
         let times = entropy.pick(&[
             [15_000, 10_000, 2_000],
-            [15_000, 10_000, 2_000],
+            [15_000, 14_000, 2_000],
             [15_000, 10_000, 4_000],
             [9_000, 6_000, 2_500],
             [30_000, 28_000, 5_000],
@@ -139,6 +134,8 @@ impl World {
         let most = 1000 * (lease - renew) / (lease + renew) - 1;
         Self {
             seed,
+            elects: entropy.one_in(4),
+            tick: entropy.pick(&[100, 200, 400]),
             replicas: 3 + u8::try_from(entropy.below(2)).unwrap_or(0),
             times,
             skew: entropy.pick(&[0, most / 4, most]),
@@ -148,15 +145,13 @@ impl World {
             run: entropy.pick(&[50, 1_000, 4_000]),
             workers: entropy.pick(&[1, 2, 4]),
             failing: entropy.pick(&[NEVER, 4]),
-            writing: NEVER,
-            deletes: DeleteAnswer::Status,
         }
     }
 
-    /// Returns whether there is time for another request after one that failed at once.
-    pub(super) const fn makes_up_for_one(&self) -> bool {
-        let [_, renew, retry] = self.times;
-        (retry * 2 + self.latency * 8) * (1000 + self.skew) < renew * (1000 - self.skew)
+    /// Returns how long a request and its answer take at most without a fault, on any clock.
+    pub(super) fn usual(&self) -> Duration {
+        let time = u64::from(self.latency + self.tick) * 2 + u64::from(self.tick);
+        Duration::from_millis(time * u64::from(1000 + self.skew) / 1000)
     }
 
     /// Returns the times of the Leases.
@@ -170,7 +165,7 @@ impl World {
     }
 }
 
-fn action(entropy: &mut Entropy<'_>, world: &World, weights: [u32; 5]) -> Action {
+fn action(entropy: &mut Entropy<'_>, world: &World, weights: [u32; 7]) -> Action {
     let [lease, renew, retry] = world.times;
     if entropy.below(5) < 3 {
         // Includes times shortly before and after the deadlines.
@@ -201,14 +196,12 @@ fn action(entropy: &mut Entropy<'_>, world: &World, weights: [u32; 5]) -> Action
         2 => Action::Freeze(which, time()),
         3 => {
             let time = time();
-            let paths = [Path::Lease, Path::Members, Path::Objects, Path::All];
-            Action::Cut(which, entropy.pick(&paths), entropy.below(2) == 1, time)
+            Action::Cut(which, entropy.pick(&PATHS), entropy.one_in(2), time)
         }
-        _ => match small(entropy, 8) {
-            0..5 => Action::Put(which + small(entropy, 5)),
-            5 | 6 => Action::Delete(which + small(entropy, 5)),
-            _ => Action::Lag(which, entropy.pick(&[0, 300, 5_000])),
-        },
+        4 => Action::Fail(which, entropy.pick(&PATHS[..2]), entropy.one_in(2)),
+        5 => Action::Touch(which, entropy.one_in(2)),
+        _ if which < 5 => Action::Put(which + small(entropy, 8)),
+        _ => Action::Delete(which + small(entropy, 5)),
     }
 }
 

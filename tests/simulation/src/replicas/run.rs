@@ -1,38 +1,40 @@
-//! One run: carries out the plan, checks everything after every event, and requires convergence at the end.
+//! One run: carries out the plan, checks everything after every tick, and requires convergence at the end.
 
 mod check;
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
-use informer_core::{Instant, election::Written};
-use informer_mock::DeleteAnswer;
+use informer_mock::{FakeServer, Instant, Mock, json};
+use informer_tokio::election::Written;
+use tokio::sync::oneshot;
 
 use super::super::entropy::Entropy;
 use super::super::run::Violation;
 use super::super::runner::{Ran, Simulation};
 use super::plan::{Action, KEYS, MOST, Path, Plan, World};
-use super::replica::{Answer, Ask, Clock, KEY_NAMES, Outcome, Replica};
+use super::process::{Answer, Ask, KEY_NAMES, Process, Reply, Request};
 use super::server::Server;
 
 /// Counters of the runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// The number of events.
-    pub events: u64,
+    /// The number of requests for Leases.
+    pub requests: u64,
     /// The number of times a key changed its owner.
     pub moved: u64,
     /// The number of runs cancelled.
     pub cut: u64,
-    /// The number of processes that had keys when they froze and none when they thawed.
+    /// The number of times a frozen process lost all keys.
     pub overslept: u64,
     /// The number of times a running process lost all keys.
     pub lapsed: u64,
     /// The number of requests lost.
     pub lost: u64,
+    /// The number of requests that failed and cost their process nothing.
+    pub made_up: u64,
     /// The number of conflicting writes of a Lease.
     pub conflicts: u64,
-    /// The number of successful writes of reconcile functions.
-    pub writes: u64,
     /// The number of answers after their request had timed out.
     pub late: u64,
     /// The number of Leases that were removed.
@@ -41,7 +43,7 @@ pub struct Figures {
     pub slowest: u64,
 }
 
-/// The simulation of replicas that share keys.
+/// The simulation of replicas of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Replicas;
 
@@ -72,22 +74,22 @@ impl Simulation for Replicas {
     }
 
     fn add(sum: &mut Figures, one: Figures) {
-        sum.events += one.events;
+        sum.requests += one.requests;
         sum.moved += one.moved;
         sum.cut += one.cut;
         sum.overslept += one.overslept;
         sum.lapsed += one.lapsed;
         sum.lost += one.lost;
+        sum.made_up += one.made_up;
         sum.conflicts += one.conflicts;
         sum.late += one.late;
-        sum.writes += one.writes;
         sum.removed += one.removed;
         sum.slowest = sum.slowest.max(one.slowest);
     }
 
     fn shrink(self, mut plan: Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> (Plan, String) {
         let (count, world) = (plan.actions.len(), plan.world.clone());
-        plan.actions = informer_explore::shrink(&plan.actions, &mut 2_000, &mut |actions| {
+        plan.actions = informer_explore::shrink(&plan.actions, &mut 500, &mut |actions| {
             let (world, actions) = (world.clone(), actions.to_vec());
             fails(&Plan { world, actions })
         });
@@ -99,37 +101,36 @@ impl Simulation for Replicas {
 type Failed = (&'static str, String);
 
 /// A process, and the state of its connection to the API server.
-struct Process {
-    replica: Replica,
-    clock: Clock,
+struct Place {
+    process: Process,
+    /// When it was started.
+    began: u64,
+    /// The milliseconds that its clock goes on per second.
+    rate: u64,
     frozen: bool,
-    /// It had keys when it froze.
-    had_keys: bool,
-    /// Mail that arrived while it was frozen.
+    /// Answers that arrived while it was frozen.
     waiting: Vec<Mail>,
     cuts: Vec<Cut>,
-    /// The times of its last two requests that failed at once.
-    refused: [Option<u64>; 2],
-    /// The time of its last long wait for an answer, or of its last freeze.
-    hindered: Option<u64>,
-    /// The delay of its watch in microseconds.
-    lag: u64,
-    /// The time of its next step, computed after its last event.
-    wakes: Option<u64>,
+    /// The requests for its Lease, and those for the list of all Leases.
+    links: [Link; 2],
     /// Its keys and the list they follow from, while it has any.
     owned: Option<Owned>,
-    /// The keys it reconciles, except for a time after its Lease.
-    running: u16,
-    /// Its open requests: the time of sending on its own clock, and the version to be replaced.
-    sent: BTreeMap<u64, (Instant, u64)>,
-    /// When the last write of its Lease that the server applied was sent.
-    renewed: Option<Instant>,
+    /// When the last write of its Lease that the server applied was sent, on its clock.
+    renewed: Duration,
     /// The version at which a write of its Lease conflicted, until it reads a later state or writes successfully.
     refusal: Option<u64>,
 }
 
+/// The requests of a process of one kind.
+#[derive(Clone, Copy, Default)]
+struct Link {
+    /// When the last one that succeeded was sent, on the clock of the process.
+    good: Duration,
+    /// The time that faults have cost since. It has no limit if a request was lost or refused.
+    lost: Duration,
+}
+
 struct Owned {
-    lists: u64,
     live: Vec<String>,
     keys: u16,
 }
@@ -139,29 +140,37 @@ struct Cut {
     path: Path,
     /// The request arrives, but its answer is lost.
     back: bool,
-    until: u64,
+    /// Without it, the next request fails.
+    until: Option<u64>,
 }
 
-enum Mail {
-    Answer(u64, Answer),
-    /// The first changes of the log, up to this number, have arrived.
-    Deliver(usize),
+/// The answer to a request.
+struct Mail {
+    reply: oneshot::Sender<Reply>,
+    answer: Reply,
+    sent: Duration,
+    /// Of a list of all Leases, rather than of a Lease.
+    is_list: bool,
+    /// The version to be replaced.
+    expected: u64,
 }
 
 enum Event {
     /// A request reaches the API server.
-    Arrive(usize, u64, Ask),
+    Arrive(usize, Request),
     Mail(usize, Mail),
-    /// A fault may be over now.
-    Mend(usize),
     Thaw(usize),
 }
 
 struct Run {
     world: World,
+    /// The objects.
+    mock: Mock,
+    /// The version of each object, and up to which it was reconciled.
+    objects: [(Option<u64>, u64); KEYS],
     server: Server,
     /// All processes ever started, in order.
-    processes: Vec<Option<Process>>,
+    places: Vec<Option<Place>>,
     events: BTreeMap<(u64, u64), Event>,
     serial: u64,
     /// In microseconds.
@@ -182,8 +191,10 @@ impl Run {
     fn new(world: &World, trace: bool) -> Self {
         Self {
             world: world.clone(),
+            mock: Mock::new(FakeServer::new(world.seed)),
+            objects: [(None, 0); KEYS],
             server: Server::default(),
-            processes: Vec::new(),
+            places: Vec::new(),
             events: BTreeMap::new(),
             serial: 0,
             now: 0,
@@ -199,9 +210,7 @@ impl Run {
     }
 
     fn go(&mut self, plan: &Plan) -> Result<(), Failed> {
-        for key in 0..KEYS {
-            self.server.change(key, key % 4 != 3);
-        }
+        (0..KEYS).for_each(|key| self.change(key, key % 4 != 3));
         for _ in 0..self.world.replicas {
             self.start()?;
         }
@@ -215,355 +224,321 @@ impl Run {
     }
 
     fn act(&mut self, action: Action) -> Result<(), Failed> {
-        if let Action::Pass(ms) = action {
-            return self.pass(u64::from(ms) * 1000);
-        }
-        if action == Action::Start {
-            return if self.alive().count() < MOST {
-                self.start()
-            } else {
-                Ok(())
-            };
-        }
-        if let Action::Put(key) | Action::Delete(key) = action {
-            let (key, is_there) = (usize::from(key) % KEYS, matches!(action, Action::Put(_)));
-            let what = if is_there { "put" } else { "delete" };
-            self.note(|| format!("{what} {}", KEY_NAMES[key]));
-            self.change(key, is_there);
-            return Ok(());
-        }
-        let (Action::Kill(which)
-        | Action::Leave(which)
-        | Action::Freeze(which, _)
-        | Action::Cut(which, ..)
-        | Action::Lag(which, _)
-        | Action::Touch(which)) = action
-        else {
-            return Ok(());
+        let which = match action {
+            Action::Pass(ms) => return self.pass(u64::from(ms) * 1000),
+            Action::Start if self.alive().count() < MOST => return self.start(),
+            Action::Start => return Ok(()),
+            Action::Put(key) => {
+                self.change(usize::from(key) % KEYS, true);
+                return Ok(());
+            }
+            Action::Delete(key) => {
+                self.change(usize::from(key) % KEYS, false);
+                return Ok(());
+            }
+            Action::Kill(which)
+            | Action::Leave(which)
+            | Action::Freeze(which, _)
+            | Action::Cut(which, ..)
+            | Action::Fail(which, ..)
+            | Action::Touch(which, _) => which,
         };
         let count = self.alive().count().max(1);
-        let Some(number) = self.alive().nth(usize::from(which) % count) else {
-            return Ok(());
-        };
-        self.trouble(number, action)
+        let number = self.alive().nth(usize::from(which) % count);
+        if let Some(number) = number {
+            self.trouble(number, action);
+        }
+        Ok(())
     }
 
     /// Carries out an action on a process.
-    fn trouble(&mut self, number: usize, action: Action) -> Result<(), Failed> {
+    fn trouble(&mut self, number: usize, action: Action) {
         let now = self.now;
-        let Some(process) = self.processes[number].as_mut() else {
-            return Ok(());
+        let lease = self.lease_of(number);
+        let is_in_use = self.world.elects
+            || self.places[number].as_ref().is_some_and(|place| {
+                place.process.now() < place.renewed + self.world.config().renew_deadline
+            });
+        let Some(place) = self.places[number].as_mut() else {
+            return;
         };
-        let name = process.replica.name.clone();
-        let mut later = None;
+        let name = place.process.name.clone();
         let what = match action {
             Action::Kill(_) => {
-                self.processes[number] = None;
+                self.places[number] = None;
                 "is killed".to_owned()
             }
-            Action::Leave(_) if !process.frozen && process.replica.is_working() => {
-                process.replica.leave(process.clock.at(now));
+            Action::Leave(_) if !place.frozen && place.process.is_working() => {
+                place.process.leave();
                 "leaves".to_owned()
             }
-            Action::Freeze(_, ms) if !process.frozen => {
-                process.frozen = true;
-                process.had_keys = process.owned.is_some();
-                process.hindered = Some(now);
-                later = Some((now + u64::from(ms) * 1000, Event::Thaw(number)));
+            Action::Freeze(_, ms) if !place.frozen => {
+                place.frozen = true;
+                let time = place.span(u64::from(ms) * 1000);
+                place.links.iter_mut().for_each(|link| link.lose(time));
+                self.schedule(now + u64::from(ms) * 1000, Event::Thaw(number));
                 format!("freezes for {ms} ms")
             }
             Action::Cut(_, path, back, ms) => {
-                let until = now + u64::from(ms) * 1000;
-                process.cuts.push(Cut { path, back, until });
-                later = Some((until, Event::Mend(number)));
+                let until = Some(now + u64::from(ms) * 1000);
+                place.cuts.push(Cut { path, back, until });
                 let what = if back { "no answer of" } else { "no way to" };
                 format!("has {what} {path} for {ms} ms")
             }
-            Action::Touch(_) if self.server.touch(&name) => {
-                "has its Lease changed by another client".to_owned()
+            Action::Fail(_, path, back) => {
+                let until = None;
+                place.cuts.push(Cut { path, back, until });
+                let what = if back { "answered" } else { "arriving" };
+                format!("will have a request for {path} fail before it is {what}")
             }
-            Action::Lag(_, ms) => {
-                process.lag = u64::from(ms) * 1000;
-                format!("has a watch that is behind by {ms} ms")
+            // Nobody may delete a Lease that is in use.
+            Action::Touch(_, true) if is_in_use => return,
+            Action::Touch(_, deletes) if self.server.touch(&lease, deletes) => {
+                let what = if deletes { "deleted" } else { "changed" };
+                format!("has its Lease {what} by another client")
             }
-            _ => return Ok(()),
+            _ => return,
         };
         self.note(|| format!("{name} {what}"));
-        if let Some((at, event)) = later {
-            self.schedule(at, event);
-        }
-        self.turn(number)
     }
 
     fn start(&mut self) -> Result<(), Failed> {
-        let number = self.processes.len();
+        let number = self.places.len();
         let skew = u64::from(self.world.skew);
-        let rate = match self.entropy.below(3) {
-            0 => 1000 - skew,
-            1 => 1000 + skew,
-            _ => 1000,
-        };
-        let offset = u64::from(self.entropy.below(1_000_000_000));
-        let clock = Clock { offset, rate };
+        let rate = self.entropy.pick(&[1000 - skew, 1000 + skew, 1000]);
         let seed = self.world.seed.wrapping_add((number as u64 + 1) << 40);
         let name = format!("r{number}");
         self.note(|| format!("{name} starts, with a clock that goes at {rate} ‰"));
-        let replica = Replica::new(name, &self.world, seed, clock.at(self.now));
-        self.processes.push(Some(Process {
-            replica,
-            clock,
+        let process = Process::start(name, &self.world, seed, &self.mock)
+            .map_err(|error| ("start", error.to_string()))?;
+        self.places.push(Some(Place {
+            process,
+            began: self.now,
+            rate,
             frozen: false,
-            had_keys: false,
             waiting: Vec::new(),
             cuts: Vec::new(),
-            refused: [None; 2],
-            hindered: None,
-            lag: 0,
-            wakes: None,
+            links: [Link::default(); 2],
             owned: None,
-            running: 0,
-            sent: BTreeMap::new(),
-            renewed: None,
+            renewed: Duration::ZERO,
             refusal: None,
         }));
-        self.schedule(self.now, Event::Mend(number));
-        self.turn(number)
+        Ok(())
     }
 
+    /// Changes an object or deletes it.
     fn change(&mut self, key: usize, is_there: bool) {
-        self.server.change(key, is_there);
-        for number in 0..self.processes.len() {
-            self.deliver(number);
-        }
-    }
-
-    /// Schedules the delivery of changes to a process.
-    fn deliver(&mut self, number: usize) {
-        let latency = self.latency();
-        if let Some(process) = &self.processes[number] {
-            let at = self.now + process.lag + latency;
-            let mail = Mail::Deliver(self.server.log.len());
-            self.schedule(at, Event::Mail(number, mail));
-        }
+        let what = if is_there { "put" } else { "delete" };
+        self.note(|| format!("{what} {}", KEY_NAMES[key]));
+        let (namespace, name) = KEY_NAMES[key].split_once('/').unwrap_or_default();
+        self.objects[key].0 = if is_there {
+            let metadata = json!({ "name": name, "namespace": namespace });
+            let spec = json!({ "nodeName": self.now.to_string() });
+            let pod = json!({ "metadata": metadata, "spec": spec });
+            self.mock.apply("pods", pod).ok()
+        } else {
+            // It fails if there is none.
+            let _ = self.mock.delete("pods", namespace, name);
+            None
+        };
     }
 
     /// Lets microseconds pass.
     fn pass(&mut self, time: u64) -> Result<(), Failed> {
         let end = self.now + time;
-        for _ in 0..1_000_000 {
-            let event = self.events.keys().next().map(|(at, _)| *at);
-            let processes = self.processes.iter().enumerate();
-            let wakes =
-                processes.filter_map(|(number, process)| Some((process.as_ref()?.wakes?, number)));
-            let wake = wakes.min();
-            let at = event.into_iter().chain(wake.map(|(at, _)| at)).min();
-            let Some(at) = at.filter(|at| *at <= end) else {
-                self.now = end;
-                return Ok(());
-            };
-            self.now = self.now.max(at);
-            self.figures.events += 1;
-            if event == Some(at) {
-                if let Some((_, event)) = self.events.pop_first() {
-                    self.happen(event)?;
-                }
-            } else if let Some((_, number)) = wake {
-                self.turn(number)?;
-            }
-        }
-        Err(("busy", "time does not pass".to_owned()))
-    }
-
-    fn happen(&mut self, event: Event) -> Result<(), Failed> {
-        match event {
-            Event::Arrive(number, serial, ask) => {
-                self.may_remove(&ask)?;
-                self.arrive(number, serial, ask);
-                Ok(())
-            }
-            Event::Mail(number, mail) => {
-                if let Some(process) = &mut self.processes[number] {
-                    process.waiting.push(mail);
-                }
-                self.turn(number)
-            }
-            Event::Mend(number) => {
-                self.deliver(number);
-                Ok(())
-            }
-            Event::Thaw(number) => self.thaw(number),
-        }
-    }
-
-    fn thaw(&mut self, number: usize) -> Result<(), Failed> {
-        let Some(process) = self.processes[number].as_mut().filter(|p| p.frozen) else {
-            return Ok(());
-        };
-        let now = process.clock.at(self.now);
-        process.frozen = false;
-        process.hindered = Some(self.now);
-        let has_keys = process.replica.is_active(now);
-        let name = process.replica.name.clone();
-        self.figures.overslept += u64::from(process.had_keys && !has_keys);
-        self.note(|| format!("{name} thaws"));
-        // Due work, received mail and running keys proceed in any order.
-        match self.entropy.below(3) {
-            0 => self.go_on(number, false)?,
-            1 => self.go_on(number, true)?,
-            _ => {}
-        }
-        self.turn(number)
-    }
-
-    /// A request reaches the API server, even if its sender no longer waits.
-    fn arrive(&mut self, number: usize, serial: u64, ask: Ask) {
-        let path = match ask {
-            Ask::List | Ask::Remove(..) => Path::Members,
-            Ask::Read | Ask::Create(_) | Ask::Update(..) => Path::Lease,
-        };
-        let name = format!("r{number}");
-        let cut = self.processes[number]
-            .as_ref()
-            .and_then(|process| process.cut(path, self.now))
-            .map(|cut| cut.back);
-        // A conflict on creation has no other cause than the Lease that exists already.
-        let is_update = matches!(ask, Ask::Update(..));
-        let mut answer = Answer::Failed;
-        if cut != Some(false) {
-            let stale = self.has_faults && self.world.stale_reads && self.entropy.one_in(4);
-            let before = self.server.leases().count();
-            answer = self.server.answer(&name, ask, stale);
-            self.figures.removed += before.saturating_sub(self.server.leases().count()) as u64;
-            if stale && matches!(answer, Answer::Read(None)) {
-                // The Lease appears to be deleted.
-                self.hindered(number);
-            }
-        }
-        match (&answer, &mut self.processes[number]) {
-            (Answer::Written(Written::Conflict), _) => {
-                self.figures.conflicts += 1;
-                self.note(|| format!("    {name} has a conflict with its Lease"));
-                if is_update {
-                    // A leader stops at once.
-                    self.hindered(number);
+        while self.now < end {
+            while let Some(entry) = self.events.first_entry()
+                && entry.key().0 <= self.now
+            {
+                match entry.remove() {
+                    Event::Arrive(number, request) => self.arrive(number, request)?,
+                    Event::Mail(number, mail) => self.receive(number, mail),
+                    Event::Thaw(number) => self.thaw(number),
                 }
             }
-            (Answer::Written(Written::Done(_)), Some(process)) => {
-                let sent = process.sent.get(&serial).map(|(sent, _)| *sent);
-                process.renewed = process.renewed.max(sent);
+            self.now = end.min(self.now + u64::from(self.world.tick) * 1000);
+            let shown = Instant::from_micros(1_000_000 + self.now);
+            self.mock.clock().advance_to(shown);
+            for number in 0..self.places.len() {
+                self.go_on(number)?;
             }
-            _ => {}
-        }
-        if let Some(back) = cut {
-            self.figures.lost += 1;
-            let what = if back { "answer" } else { "request" };
-            self.note(|| format!("    {name} has lost a {what} for {path}"));
-            // Either the request fails at once, or there is never an answer.
-            if self.entropy.below(2) == 0 {
-                self.hindered(number);
-                return;
-            }
-            self.refused(number);
-            answer = Answer::Failed;
-        }
-        let at = self.now + self.latency_of(number);
-        self.schedule(at, Event::Mail(number, Mail::Answer(serial, answer)));
-    }
-
-    /// A process handles its mail and its due work; then everything is checked.
-    fn turn(&mut self, number: usize) -> Result<(), Failed> {
-        let process = self.processes[number].as_mut();
-        if let Some(process) = process.filter(|process| !process.frozen) {
-            let now = process.clock.at(self.now);
-            for mail in core::mem::take(&mut process.waiting) {
-                match mail {
-                    Mail::Answer(serial, answer) => {
-                        let in_time = process.replica.answered(now, serial, &answer);
-                        self.figures.late += u64::from(!in_time);
-                        process.note_answer(serial, &answer, in_time);
-                    }
-                    Mail::Deliver(count) => {
-                        if process.cut(Path::Objects, self.now).is_none() {
-                            process.replica.deliver(now, &self.server.log[..count]);
-                        }
-                    }
-                }
-            }
-            return self.go_on(number, false);
-        }
-        self.check(number)
-    }
-
-    fn go_on(&mut self, number: usize, runs_first: bool) -> Result<(), Failed> {
-        let Some(process) = self.processes[number].as_mut() else {
-            return Ok(());
-        };
-        let now = process.clock.at(self.now);
-        process.replica.is_cut = process.cut(Path::Objects, self.now).is_some();
-        process.cuts.retain(|cut| cut.until > self.now);
-        let mut out = Outcome {
-            said: self.wants_trace.then(Vec::new),
-            ..Outcome::default()
-        };
-        process.replica.step(now, runs_first, &mut out);
-        for request in &out.requests {
-            let expected = match &request.ask {
-                Ask::Update(_, version) => version.parse().unwrap_or(0),
-                Ask::Read | Ask::Create(_) | Ask::List | Ask::Remove(..) => 0,
-            };
-            process.sent.insert(request.serial, (now, expected));
-        }
-        let is_gone = process.replica.is_gone();
-        let name = process.replica.name.clone();
-        for line in out.said.into_iter().flatten() {
-            self.note(|| format!("    {name} {line}"));
-        }
-        for request in out.requests {
-            let at = self.now + self.latency_of(number);
-            let event = Event::Arrive(number, request.serial, request.ask);
-            self.schedule(at, event);
-        }
-        for (key, version) in out.finished {
-            self.server.reconciled(key, version);
-        }
-        for (key, version, delete) in out.writes {
-            self.write(number, key, version, delete);
-        }
-        if let Some(broken) = out.broken {
-            return Err(broken);
-        }
-        self.figures.cut += out.cut;
-        self.check(number)?;
-        if is_gone {
-            self.note(|| format!("{name} has left"));
-            self.processes[number] = None;
+            self.check()?;
         }
         Ok(())
     }
 
-    /// A run writes its object, and its key waits until the cache shows the write.
-    fn write(&mut self, number: usize, key: usize, version: u64, delete: Option<DeleteAnswer>) {
-        let expected = self.server.write_object(key, version, delete);
-        let went_through = expected.is_some();
-        let changes = self.server.log.len();
-        if let Some(process) = &mut self.processes[number] {
-            let now = process.clock.at(self.now);
-            process.replica.wrote(now, key, expected, changes);
-            let name = process.replica.name.clone();
-            let what = if delete.is_some() {
-                "deletes"
-            } else {
-                "updates"
-            };
-            self.note(|| format!("    {name} {what} {}: {went_through}", KEY_NAMES[key]));
+    /// Lets a process run until now.
+    fn go_on(&mut self, number: usize) -> Result<(), Failed> {
+        let Some(place) = self.places[number].as_mut() else {
+            return Ok(());
+        };
+        let time = place.span(self.now - place.began);
+        if place.frozen {
+            place.process.freeze_to(time);
+            return Ok(());
         }
-        if went_through {
-            self.figures.writes += 1;
-            (0..self.processes.len()).for_each(|number| self.deliver(number));
-        } else {
-            // Its workers check for keys again.
-            self.deliver(number);
+        let is_cut = place.cut(Path::Objects, self.now).is_some();
+        place.process.cut_off(is_cut);
+        place.process.run_to(time);
+        let shown = place.process.now();
+        let mut desk = place.process.desk();
+        let mut requests = core::mem::take(&mut desk.requests);
+        // The branches of a `select!` are polled in any order.
+        requests.sort_by_key(|request| (request.sent, is_list(&request.ask)));
+        let said = core::mem::take(&mut desk.said);
+        self.figures.cut += core::mem::take(&mut desk.cut);
+        for (key, version) in core::mem::take(&mut desk.done) {
+            self.objects[key].1 = self.objects[key].1.max(version);
         }
+        let (twice, name) = (desk.twice, place.process.name.clone());
+        drop(desk);
+        let (rate, is_gone) = (place.rate, place.process.is_gone());
+        let is_leaving = place.process.is_leaving;
+        if let Some(key) = twice {
+            let what = format!("{name} reconciles {} twice at once", KEY_NAMES[key]);
+            return Err(("at_once", what));
+        }
+        for line in said {
+            self.note(|| format!("    {name} {line}"));
+        }
+        for request in requests {
+            let ago = shown.saturating_sub(request.sent).as_micros() as u64 * 1000 / rate;
+            let at = self.now.saturating_sub(ago) + self.latency(number, is_list(&request.ask));
+            self.figures.requests += 1;
+            self.schedule(at, Event::Arrive(number, request));
+        }
+        if is_gone {
+            self.note(|| format!("{name} has left"));
+            self.places[number] = None;
+            if !is_leaving {
+                return Err(("ended", format!("{name} ends by itself")));
+            }
+        }
+        Ok(())
+    }
+
+    fn thaw(&mut self, number: usize) {
+        let Some(place) = self.places[number].as_mut().filter(|one| one.frozen) else {
+            return;
+        };
+        place.frozen = false;
+        let name = place.process.name.clone();
+        let waiting = core::mem::take(&mut place.waiting);
+        // What is due and what has arrived is seen in either order.
+        if self.entropy.one_in(2) {
+            place.process.catch_up();
+        }
+        self.note(|| format!("{name} thaws"));
+        waiting
+            .into_iter()
+            .for_each(|mail| self.receive(number, mail));
+    }
+
+    /// A request reaches the API server, even if its sender no longer waits.
+    fn arrive(&mut self, number: usize, request: Request) -> Result<(), Failed> {
+        let Request { ask, sent, reply } = request;
+        self.may_remove(&ask)?;
+        let is_list = is_list(&ask);
+        let path = if is_list { Path::Members } else { Path::Lease };
+        let (name, lease) = (format!("r{number}"), self.lease_of(number));
+        let mut cut = None;
+        if let Some(place) = &mut self.places[number] {
+            let once = |cut: &Cut| cut.until.is_none() && cut.is_of(path);
+            cut = place.cut(path, self.now).or_else(|| {
+                let once = place.cuts.iter().position(once)?;
+                Some(place.cuts.swap_remove(once))
+            });
+        }
+        let expected = match &ask {
+            Ask::Update(_, version) => version.parse().unwrap_or(0),
+            Ask::Read | Ask::Create(_) | Ask::List | Ask::Remove(..) => 0,
+        };
+        let mut answer = Err("refused");
+        if cut.is_none_or(|cut| cut.back) {
+            let stale = self.has_faults && self.world.stale_reads && self.entropy.one_in(4);
+            let before = self.server.leases().count();
+            answer = Ok(self.server.answer(&lease, ask, stale));
+            self.figures.removed += before.saturating_sub(self.server.leases().count()) as u64;
+        }
+        match (&answer, &mut self.places[number]) {
+            (Ok(Answer::Written(Written::Conflict)), _) => {
+                self.figures.conflicts += 1;
+                self.note(|| format!("    {name} has a conflict with its Lease"));
+            }
+            (Ok(Answer::Written(Written::Done(_))), Some(place)) => {
+                place.renewed = place.renewed.max(sent);
+            }
+            _ => {}
+        }
+        if let Some(Cut { back, until, .. }) = cut {
+            self.figures.lost += 1;
+            let what = if back { "answer" } else { "request" };
+            self.note(|| format!("    {name} has lost a {what} for {path}"));
+            // Either the request fails at once, or there is never an answer.
+            if until.is_some() && self.entropy.one_in(2) {
+                if let Some(place) = &mut self.places[number] {
+                    place.links[usize::from(is_list)].lose(Duration::MAX);
+                }
+                return Ok(());
+            }
+            answer = Err("lost");
+        }
+        let mail = Mail {
+            reply,
+            answer,
+            sent,
+            is_list,
+            expected,
+        };
+        let at = self.now + self.latency(number, is_list);
+        self.schedule(at, Event::Mail(number, mail));
+        Ok(())
+    }
+
+    /// A process gets an answer.
+    fn receive(&mut self, number: usize, mail: Mail) {
+        let Some(place) = &mut self.places[number] else {
+            return;
+        };
+        if place.frozen {
+            return place.waiting.push(mail);
+        }
+        let (usual, retry) = (self.world.usual(), self.world.config().retry_period);
+        let took = place.process.now().saturating_sub(mail.sent);
+        let link = &mut place.links[usize::from(mail.is_list)];
+        if mail.reply.is_closed() {
+            self.figures.late += 1;
+            link.lose(Duration::MAX);
+            return;
+        }
+        match &mail.answer {
+            Ok(Answer::Written(Written::Done(_)) | Answer::List(_)) => {
+                let made_up = link.lost > Duration::ZERO && place.owned.is_some();
+                self.figures.made_up += u64::from(made_up);
+                link.good = mail.sent;
+                link.lost = took.saturating_sub(usual);
+                if !mail.is_list {
+                    place.refusal = None;
+                }
+            }
+            Ok(Answer::Written(_)) if mail.expected > 0 => {
+                link.lose(Duration::MAX);
+                place.refusal = Some(mail.expected);
+            }
+            // The Lease appears to be deleted.
+            Ok(Answer::Read(None)) => link.lose(Duration::MAX),
+            Ok(Answer::Read(Some((lease, version)))) => {
+                link.lose(took.saturating_sub(usual));
+                if lease.holder == place.process.name {
+                    let version = version.parse().unwrap_or(0);
+                    place.refusal = place.refusal.filter(|refused| version <= *refused);
+                }
+            }
+            Ok(Answer::Removed) => {}
+            // The Lease is read before the next write. Nobody creates a Lease that is known to exist.
+            Ok(Answer::Written(_)) | Err(_) => link.lose(took + retry + usual),
+        }
+        drop(mail.reply.send(mail.answer));
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
@@ -572,28 +547,24 @@ impl Run {
     }
 
     /// Returns the latency of half a request, in microseconds.
-    fn latency(&mut self) -> u64 {
-        u64::from(self.entropy.below(self.world.latency) + 1) * 1000
-    }
-
-    /// The same for a request that may be slow.
-    fn latency_of(&mut self, number: usize) -> u64 {
-        if self.has_faults && self.entropy.one_in(self.world.slow) {
-            self.hindered(number);
-            return u64::from(self.entropy.below(self.world.times[1]) + 1) * 1000;
+    fn latency(&mut self, number: usize, is_list: bool) -> u64 {
+        if !self.has_faults || !self.entropy.one_in(self.world.slow) {
+            return u64::from(self.entropy.below(self.world.latency) + 1) * 1000;
         }
-        self.latency()
-    }
-
-    fn refused(&mut self, number: usize) {
-        if let Some(process) = &mut self.processes[number] {
-            process.refused = [process.refused[1], Some(self.now)];
+        let time = u64::from(self.entropy.below(self.world.times[1]) + 1) * 1000;
+        if let Some(place) = &mut self.places[number] {
+            let lost = place.span(time);
+            place.links[usize::from(is_list)].lose(lost);
         }
+        time
     }
 
-    fn hindered(&mut self, number: usize) {
-        if let Some(process) = &mut self.processes[number] {
-            process.hindered = Some(self.now);
+    /// Returns the name of the Lease of a process.
+    fn lease_of(&self, number: usize) -> String {
+        if self.world.elects {
+            "leader".to_owned()
+        } else {
+            format!("r{number}")
         }
     }
 
@@ -602,9 +573,9 @@ impl Run {
     }
 
     fn alive(&self) -> impl Iterator<Item = usize> {
-        let processes = self.processes.iter().enumerate();
-        processes
-            .filter(|(_, process)| process.is_some())
+        let places = self.places.iter().enumerate();
+        places
+            .filter(|(_, place)| place.is_some())
             .map(|(number, _)| number)
     }
 
@@ -620,20 +591,18 @@ impl Run {
     fn come_right(&mut self) -> Result<(), Failed> {
         self.note(|| "all faults end".to_owned());
         self.has_faults = false;
-        for number in 0..self.processes.len() {
-            if let Some(process) = &mut self.processes[number] {
-                process.cuts.clear();
-                process.lag = 0;
-                process.replica.calm();
+        for number in 0..self.places.len() {
+            if let Some(place) = &mut self.places[number] {
+                place.cuts.clear();
+                place.process.calm();
             }
-            self.thaw(number)?;
-            self.deliver(number);
+            self.thaw(number);
         }
         let [lease, renew, _] = self.world.times.map(|ms| u64::from(ms) * 1000);
         // Open requests are answered or time out.
         self.pass(renew * 2)?;
-        let mut processes = self.processes.iter().flatten();
-        if !processes.any(|process| process.replica.is_working()) {
+        let mut places = self.places.iter().flatten();
+        if !places.any(|place| place.process.is_working()) {
             self.start()?;
         }
         // Covers acquiring a Lease, waiting for every other Lease, and the backoff of failed keys.
@@ -643,9 +612,7 @@ impl Run {
         self.note(|| "all is right".to_owned());
         // Ownership must remain stable, and later changes must be reconciled too.
         self.is_settled = true;
-        for key in 0..KEYS {
-            self.change(key, true);
-        }
+        (0..KEYS).for_each(|key| self.change(key, true));
         self.pass(lease * 2)?;
         self.until_right(10_000_000)?;
         // Four lease durations after the last release, and the lists before and after.
@@ -676,31 +643,34 @@ impl Run {
     }
 }
 
-impl Process {
-    /// Records what an answer reveals about the own Lease.
-    fn note_answer(&mut self, serial: u64, answer: &Answer, in_time: bool) {
-        let Some((_, expected)) = self.sent.remove(&serial).filter(|_| in_time) else {
-            return;
-        };
-        match answer {
-            Answer::Written(Written::Conflict) => self.refusal = Some(expected),
-            Answer::Written(Written::Done(_)) => self.refusal = None,
-            Answer::Read(Some((lease, version))) if lease.holder == self.replica.name => {
-                let version = version.parse().unwrap_or(0);
-                self.refusal = self.refusal.filter(|refused| version <= *refused);
-            }
-            Answer::Read(_)
-            | Answer::Written(Written::Failed)
-            | Answer::List(_)
-            | Answer::Removed
-            | Answer::Failed => {}
-        }
-    }
-
-    /// Returns the fault that cuts off a request.
-    fn cut(&self, path: Path, now: u64) -> Option<Cut> {
-        let mut cuts = self.cuts.iter().filter(|cut| cut.until > now);
-        cuts.find(|cut| cut.path == path || cut.path == Path::All)
+impl Place {
+    /// Returns the fault that cuts off requests for a while.
+    fn cut(&mut self, path: Path, now: u64) -> Option<Cut> {
+        self.cuts
+            .retain(|cut| cut.until.is_none_or(|until| until > now));
+        let mut cuts = self.cuts.iter();
+        cuts.find(|cut| cut.until.is_some() && cut.is_of(path))
             .copied()
     }
+
+    /// Returns how far its clock goes on in this many microseconds.
+    const fn span(&self, time: u64) -> Duration {
+        Duration::from_micros(time * self.rate / 1000)
+    }
+}
+
+impl Link {
+    const fn lose(&mut self, time: Duration) {
+        self.lost = self.lost.saturating_add(time);
+    }
+}
+
+impl Cut {
+    fn is_of(&self, path: Path) -> bool {
+        self.path == path || self.path == Path::All
+    }
+}
+
+const fn is_list(ask: &Ask) -> bool {
+    matches!(ask, Ask::List | Ask::Remove(_))
 }

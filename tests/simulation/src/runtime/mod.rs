@@ -5,8 +5,8 @@
 //! fake API server on the same clock. Handlers join, leave, are slow and panic. Hooks, the decoder and the transport
 //! panic. Informers are stopped and drivers dropped. At the end all faults are removed, and everything must converge.
 //!
-//! Each seed also runs a `process` that dies and restarts, with all features of an informer, `replicas` that share
-//! keys, and a `controller` that must see its own writes.
+//! Each seed also runs a `process` that dies and restarts, with all features of an informer, and a `controller` that
+//! must see its own writes.
 
 mod controller;
 mod decoder;
@@ -15,7 +15,6 @@ mod history;
 mod life;
 mod listener;
 mod process;
-mod replicas;
 mod user;
 mod users;
 mod work;
@@ -31,6 +30,7 @@ use super::bugs::choose;
 use super::run::Violation;
 use super::runner::{Ran, Simulation};
 use user::State;
+pub(super) use user::lock;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 /// The time limit for convergence without faults.
@@ -88,14 +88,6 @@ impl Simulation for Runtime {
         })?;
         Self::add(&mut figures, more);
         trace.extend(rest);
-        self.on_paused_time(1, async {
-            ran(
-                replicas::play(seed).await,
-                Figures::default(),
-                0,
-                Vec::new(),
-            )
-        })?;
         let (more, _) = self.on_paused_time(1, async {
             let played = controller::play(seed).await;
             let figures = played.as_ref().copied().unwrap_or_default();

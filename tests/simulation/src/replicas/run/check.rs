@@ -1,29 +1,32 @@
-//! The checks after every event and at the end.
+//! The checks after every tick and at the end.
+
+use core::time::Duration;
 
 use super::super::plan::KEYS;
-use super::super::replica::Ask;
-use super::super::replica::KEY_NAMES;
+use super::super::process::{Ask, KEY_NAMES};
 use super::{Failed, Owned, Run};
 
 impl Run {
-    /// Checks one process after an event, and then all of them.
-    pub(super) fn check(&mut self, number: usize) -> Result<(), Failed> {
-        self.look_at(number)?;
-        // Time alone never gives a process keys: that would be a separate event.
+    /// Checks each process, and then all of them together.
+    pub(super) fn check(&mut self) -> Result<(), Failed> {
         let (mut owned, mut running) = (0_u16, 0_u16);
-        for process in self.processes.iter().flatten() {
-            let is_active = process.replica.is_active(process.clock.at(self.now));
-            let keys = match &process.owned {
-                Some(own) if is_active => own.keys,
-                _ => 0,
+        for number in 0..self.places.len() {
+            self.look_at(number)?;
+            let Some(place) = &self.places[number] else {
+                continue;
             };
+            let keys = place.owned.as_ref().map_or(0, |own| own.keys);
             if owned & keys != 0 {
                 return Err(("one", self.said_of(owned & keys, "owned")));
             }
             owned |= keys;
             // A process frozen for longer than its Lease cannot be bound by it.
-            let is_beyond = process.frozen && !is_active;
-            let runs = if is_beyond { 0 } else { process.running };
+            let is_beyond = place.frozen && place.owned.is_none();
+            let runs = if is_beyond {
+                0
+            } else {
+                place.process.desk().running
+            };
             if running & runs != 0 {
                 return Err(("at_once", self.said_of(running & runs, "reconciled")));
             }
@@ -32,124 +35,107 @@ impl Run {
         Ok(())
     }
 
-    /// Checks that nobody leads by a Lease that is about to be removed.
+    /// Checks that nobody has keys by a Lease that is about to be removed.
     pub(super) fn may_remove(&self, ask: &Ask) -> Result<(), Failed> {
-        let Ask::Remove(holder, renewed) = ask else {
+        let Ask::Remove(gone) = ask else {
             return Ok(());
         };
-        let mut processes = self.processes.iter().flatten();
-        let leader = processes.find(|process| {
-            let replica = &process.replica;
-            let is_same = replica.name == *holder && self.server.renewed(holder) == Some(renewed);
-            is_same && replica.leads_until(process.clock.at(self.now)).is_some()
+        let is_newest = |name: &str| {
+            let newest = self.server.newest(name);
+            newest.is_some_and(|(lease, _)| lease.renewed == gone.renewed)
+        };
+        let mut places = self.places.iter().flatten();
+        let is_used = places.any(|place| {
+            let process = &place.process;
+            process.name == gone.holder && is_newest(&process.name) && process.is_active()
         });
-        match leader {
-            Some(_) => Err((
-                "removed",
-                format!("{holder} leads by the Lease that is removed"),
-            )),
-            None => Ok(()),
+        if is_used {
+            let what = format!("{} has keys by the Lease that is removed", gone.holder);
+            return Err(("removed", what));
         }
+        Ok(())
     }
 
     /// Returns the Lease of a process that is gone.
     pub(super) fn left_behind(&self) -> Option<&str> {
-        self.server.leases().find(|name| {
-            let mut processes = self.processes.iter().flatten();
-            !processes.any(|process| process.replica.name == **name)
+        let mut leases = self.server.leases().filter(|_| !self.world.elects);
+        leases.find(|name| {
+            let mut places = self.places.iter().flatten();
+            !places.any(|place| place.process.name == **name)
         })
     }
 
     /// Records the keys of a process and checks how they changed.
     fn look_at(&mut self, number: usize) -> Result<(), Failed> {
-        let Some(process) = self.processes[number].as_mut() else {
+        let Some(place) = self.places[number].as_mut() else {
             return Ok(());
         };
-        let now = process.clock.at(self.now);
-        let replica = &process.replica;
-        // A frozen process is checked when its Lease expires.
-        let next = if process.frozen {
-            replica.members.next_change(now)
-        } else {
-            replica.next(now)
-        };
-        process.wakes = next.map(|next| process.clock.when(next));
-        process.running = replica.running();
-        if let Some(until) = replica.leads_until(now) {
-            let renewed = process
-                .renewed
-                .map(|sent| sent + self.world.config().renew_deadline);
-            if renewed.is_none_or(|renewed| until > renewed) {
-                let what = format!(
-                    "{} leads until {until:?}, and by the last write that was applied until {renewed:?}",
-                    replica.name
-                );
-                return Err(("renewed", what));
+        let config = self.world.config();
+        let (process, now) = (&place.process, place.process.now());
+        let name = process.name.clone();
+        let links = &place.links[..if self.world.elects { 1 } else { 2 }];
+        if !process.is_active() {
+            if place.owned.take().is_none() {
+                return Ok(());
             }
-            if let Some(version) = process.refusal {
-                let what = format!(
-                    "{} leads, though its renewal at {version} was refused and nothing later was read",
-                    replica.name
-                );
-                return Err(("confirmed", what));
+            self.figures.lapsed += u64::from(!place.frozen);
+            self.figures.overslept += u64::from(place.frozen);
+            if self.is_settled {
+                return Err((
+                    "calm",
+                    format!("without a fault {name} has no keys any more"),
+                ));
             }
-        }
-        if !replica.is_active(now) {
-            let has_lapsed = process.owned.take().is_some();
-            self.figures.lapsed += u64::from(has_lapsed && !process.frozen);
-            if has_lapsed && self.is_settled {
-                let what = format!("without a fault {} has no keys any more", replica.name);
-                return Err(("calm", what));
-            }
-            if has_lapsed && replica.is_working() && !process.frozen {
-                let now = self.now;
-                let is_near = |at: Option<u64>| {
-                    at.is_some_and(|at| now - at <= u64::from(self.world.times[1]) * 3000)
-                };
-                if self.world.makes_up_for_one()
-                    && !is_near(process.refused[0])
-                    && !is_near(process.hindered)
-                {
-                    let what = format!(
-                        "{} has no keys any more, since one request has failed at most",
-                        replica.name
-                    );
-                    return Err(("holds_on", what));
-                }
+            // The next request is sent after a period, and a failed write is made up for by a read and a write.
+            let usual = config.retry_period + self.world.usual() * 2;
+            let is_due = links
+                .iter()
+                .any(|link| link.lost.saturating_add(usual) >= config.renew_deadline);
+            if !is_due && !place.frozen && process.is_working() {
+                let lost: Vec<Duration> = links.iter().map(|link| link.lost).collect();
+                let what = format!("{name} has no keys any more, since faults took {lost:?}");
+                return Err(("holds_on", what));
             }
             return Ok(());
         }
-        if process.owned.as_ref().map(|own| own.lists) == Some(replica.lists) {
+        let lists = links.get(1).map(|link| ("listed", link.good));
+        for (invariant, sent) in lists.into_iter().chain([("renewed", place.renewed)]) {
+            if now > sent + config.renew_deadline {
+                let what = format!("{name} has keys at {now:?}, by a request sent at {sent:?}");
+                return Err((invariant, what));
+            }
+        }
+        if let Some(version) = place.refusal {
+            let what = format!(
+                "{name} has keys, though its renewal at {version} was refused and nothing later was read"
+            );
+            return Err(("confirmed", what));
+        }
+        let live = process.live();
+        if place.owned.as_ref().map(|own| &own.live) == Some(&live) {
             return Ok(());
         }
-        let own = Owned {
-            lists: replica.lists,
-            live: replica.members.live().map(ToOwned::to_owned).collect(),
-            keys: replica.owned(now),
-        };
-        let (keys, name) = (own.keys, replica.name.clone());
-        let before = process.owned.replace(own);
-        let after = process.owned.as_ref();
-        if let (Some(before), Some(after)) = (before, after) {
-            let is_in = |own: &Owned, name: &String| own.live.contains(name);
-            let came = after.live.iter().any(|name| !is_in(&before, name));
-            let went = before.live.iter().any(|name| !is_in(after, name));
-            let (got, lost) = (after.keys & !before.keys, before.keys & !after.keys);
+        let keys = process.owned();
+        let are = live.join(", ");
+        let after = Owned { live, keys };
+        if let Some(before) = place.owned.take() {
+            let came = after.live.iter().any(|name| !before.live.contains(name));
+            let went = before.live.iter().any(|name| !after.live.contains(name));
+            let (got, lost) = (keys & !before.keys, before.keys & !keys);
+            let moves = format!("{name} loses {} and gets {}", names(lost), names(got));
             if (lost != 0 && !came) || (got != 0 && !went) {
                 let what = format!(
-                    "{name} loses {} and gets {}; live were {} and are {}",
-                    names(lost),
-                    names(got),
-                    before.live.join(", "),
-                    after.live.join(", ")
+                    "{moves}; live were {} and are {are}",
+                    before.live.join(", ")
                 );
                 return Err(("few_move", what));
             }
             if self.is_settled && (got | lost) != 0 {
-                let what = format!("{name} loses {} and gets {}", names(lost), names(got));
-                return Err(("calm", format!("without a fault {what}")));
+                return Err(("calm", format!("without a fault {moves}")));
             }
         }
+        place.owned = Some(after);
+        self.note(|| format!("    {name} has {}; live are {are}", names(keys)));
         for key in (0..KEYS).filter(|key| keys & 1 << key != 0) {
             self.figures.moved += u64::from(self.owners[key].is_some_and(|own| own != number));
             self.owners[key] = Some(number);
@@ -159,17 +145,15 @@ impl Run {
 
     fn said_of(&self, keys: u16, what: &str) -> String {
         let mut text = format!("{} {what} by two:", names(keys));
-        for process in self.processes.iter().flatten() {
-            let now = process.clock.at(self.now);
-            let replica = &process.replica;
-            let own = process.owned.as_ref().map_or(0, |own| own.keys);
+        for place in self.places.iter().flatten() {
+            let own = place.owned.as_ref().map_or(0, |own| own.keys);
             text += &format!(
                 " {} (frozen {}, active {}) has {} and reconciles {};",
-                replica.name,
-                process.frozen,
-                replica.is_active(now),
+                place.process.name,
+                place.frozen,
+                place.owned.is_some(),
                 names(own & keys),
-                names(process.running & keys),
+                names(place.process.desk().running & keys),
             );
         }
         text
@@ -177,32 +161,36 @@ impl Run {
 
     /// Returns the keys that have an owner.
     fn owned(&self) -> u16 {
-        let processes = self.processes.iter().flatten();
-        processes
-            .filter(|process| process.replica.is_active(process.clock.at(self.now)))
-            .filter_map(|process| Some(process.owned.as_ref()?.keys))
-            .fold(0, |all, keys| all | keys)
+        let owned = self
+            .places
+            .iter()
+            .flatten()
+            .filter_map(|place| place.owned.as_ref());
+        owned.fold(0, |all, own| all | own.keys)
+    }
+
+    /// Returns an object that is not reconciled.
+    fn undone(&self) -> Option<usize> {
+        let mut objects = self.objects.iter();
+        objects.position(|(version, done)| version.is_some_and(|version| version != *done))
     }
 
     pub(super) fn is_right(&self) -> bool {
-        let mut processes = self.processes.iter().flatten();
-        let all_work = processes.all(|process| {
-            let now = process.clock.at(self.now);
-            process.replica.is_working() && process.replica.is_active(now)
+        let mut places = self.places.iter().flatten();
+        let all_work = places.all(|place| {
+            place.process.is_working() && (self.world.elects || place.owned.is_some())
         });
-        all_work && self.owned() == (1 << KEYS) - 1 && self.server.undone().is_none()
+        all_work && self.owned() == (1 << KEYS) - 1 && self.undone().is_none()
     }
 
     pub(super) fn what_is_missing(&self) -> String {
         let nobodys = !self.owned() & ((1 << KEYS) - 1);
-        let undone = self.server.undone().map(|key| KEY_NAMES[key]);
-        let alive = self.processes.iter().flatten();
+        let undone = self.undone().map(|key| KEY_NAMES[key]);
+        let alive = self.places.iter().flatten();
         let alive: Vec<String> = alive
-            .map(|process| {
-                let now = process.clock.at(self.now);
-                let live: Vec<&str> = process.replica.members.live().collect();
-                let may = process.replica.is_active(now);
-                format!("{} (active {may}, live {live:?})", process.replica.name)
+            .map(|place| {
+                let (live, may) = (place.process.live(), place.owned.is_some());
+                format!("{} (active {may}, live {live:?})", place.process.name)
             })
             .collect();
         format!(
