@@ -66,7 +66,10 @@ pub fn log(targets: &str) {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_timer(tracing_subscriber::fmt::time::uptime());
-    tracing_subscriber::registry().with(lines).with(targets).init();
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(targets)
+        .init();
 }
 
 /// Writes a line to standard output. If that fails, the program ends: with 0 if the reader of a pipe has gone away, and

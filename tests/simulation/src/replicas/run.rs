@@ -335,7 +335,7 @@ impl Run {
             let metadata = json!({ "name": name, "namespace": namespace });
             let spec = json!({ "nodeName": self.now.to_string() });
             let pod = json!({ "metadata": metadata, "spec": spec });
-            self.mock.apply("pods", pod).ok()
+            self.mock.put("pods", pod).ok()
         } else {
             // It fails if there is none.
             let _ = self.mock.delete("pods", namespace, name);
