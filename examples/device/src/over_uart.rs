@@ -7,15 +7,12 @@ use static_cell::StaticCell;
 
 use crate::board::{self, Receiver, Sender};
 
-/// The size of a frame; 13 bytes of each are not data. On a noisy line, shorter frames arrive more often.
-const FRAME: usize = 256 + 13;
-
 /// Starts the serial line, and returns a transport to the server.
 pub fn transport(
     _spawner: Spawner,
     seed: u64,
-) -> Option<SerialTransport<'static, Receiver, Sender, EmbassyTimer, FRAME>> {
-    static LINE: StaticCell<SerialLine<Receiver, Sender, EmbassyTimer, FRAME>> = StaticCell::new();
+) -> Option<SerialTransport<'static, Receiver, Sender, EmbassyTimer>> {
+    static LINE: StaticCell<SerialLine<Receiver, Sender, EmbassyTimer>> = StaticCell::new();
     let (receiver, sender) = board::start_uart();
     let line =
         LINE.init_with(|| SerialLine::new(receiver, sender, EmbassyTimer, (seed >> 4) as u32));

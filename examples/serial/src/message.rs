@@ -1,4 +1,4 @@
-//! The content of a frame: a kind, the number of a request, the number of a piece of its response, and data.
+//! The content of a frame: a kind, a number, and data.
 
 use core::time::Duration;
 
@@ -8,47 +8,48 @@ use informer_core::{
 };
 
 /// The size of the header.
-pub const HEADER: usize = 9;
+pub const HEADER: usize = 5;
 
 /// The bytes of a frame besides its data: header and checksum.
 pub const OVERHEAD: usize = HEADER + 4;
+
+/// The most data of a frame to the device, which has a buffer for one. On a noisy line, short frames arrive more often.
+pub const DATA: usize = 256;
 
 /// The longest request, including its `Accept` header.
 pub const LONGEST_REQUEST: usize = 2048;
 
 /// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum Kind {
-    /// From the device: a request. It asks for the first piece of the response.
-    Ask,
-    /// From the device: asks for a piece, and confirms the previous one.
-    More,
+    /// From the device: a request. It asks for the first part of the response.
+    Ask = b'A',
+    /// From the device: asks for the next part.
+    More = b'M',
     /// From the device: abandons the response.
-    Stop,
-    /// The first piece: status and `Retry-After`.
-    Head,
+    Stop = b'S',
+    /// The first part: status and `Retry-After`.
+    Head = b'H',
     /// Bytes of the body.
-    Data,
+    Data = b'D',
     /// The body has ended.
-    End,
+    End = b'E',
     /// There is no response, or not all of it.
-    Failed,
-    /// The piece is not available yet.
-    Nothing,
-    /// The request is unknown.
-    Gone,
+    Failed = b'F',
+    /// The next part is not available yet.
+    Nothing = b'N',
 }
 
-const KINDS: [(Kind, u8); 9] = [
-    (Kind::Ask, b'A'),
-    (Kind::More, b'M'),
-    (Kind::Stop, b'S'),
-    (Kind::Head, b'H'),
-    (Kind::Data, b'D'),
-    (Kind::End, b'E'),
-    (Kind::Failed, b'F'),
-    (Kind::Nothing, b'N'),
-    (Kind::Gone, b'G'),
+const KINDS: [Kind; 8] = [
+    Kind::Ask,
+    Kind::More,
+    Kind::Stop,
+    Kind::Head,
+    Kind::Data,
+    Kind::End,
+    Kind::Failed,
+    Kind::Nothing,
 ];
 
 /// The header of a message.
@@ -56,61 +57,41 @@ const KINDS: [(Kind, u8); 9] = [
 pub struct Header {
     /// The kind.
     pub kind: Kind,
-    /// The number of the request.
-    pub request: u32,
-    /// The number of the piece.
-    pub piece: u32,
+    /// The number of the device's frame. The answer has the same one.
+    pub number: u32,
 }
 
 impl Header {
     /// Converts the header to bytes.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; HEADER] {
-        let byte = KINDS.iter().find(|(kind, _)| *kind == self.kind);
-        let [a, b, c, d] = self.request.to_be_bytes();
-        let [e, f, g, h] = self.piece.to_be_bytes();
-        [byte.map_or(0, |(_, byte)| *byte), a, b, c, d, e, f, g, h]
+    pub const fn to_bytes(self) -> [u8; HEADER] {
+        let [a, b, c, d] = self.number.to_be_bytes();
+        [self.kind as u8, a, b, c, d]
     }
 
     /// Parses a header. Returns the rest, too.
     #[must_use]
     pub fn parse(content: &[u8]) -> Option<(Self, &[u8])> {
-        let (&[byte, a, b, c, d, e, f, g, h], rest) = content.split_first_chunk()?;
-        let (kind, _) = *KINDS.iter().find(|(_, known)| *known == byte)?;
-        let header = Self {
-            kind,
-            request: u32::from_be_bytes([a, b, c, d]),
-            piece: u32::from_be_bytes([e, f, g, h]),
-        };
-        Some((header, rest))
+        let (&[byte, a, b, c, d], rest) = content.split_first_chunk()?;
+        let kind = KINDS.into_iter().find(|kind| *kind as u8 == byte)?;
+        let number = u32::from_be_bytes([a, b, c, d]);
+        Some((Self { kind, number }, rest))
     }
 }
 
-/// Returns the start of an `Ask`: the most bytes of data per frame that the device accepts, and whether the response is
-/// a stream. The target, a line break and the `Accept` header follow.
+/// Parses the data of an `Ask`: whether the response is a stream, the target, a line break, the `Accept` header.
 #[must_use]
-pub fn ask(room: u16, get: Get<'_>) -> [u8; 3] {
-    let [high, low] = room.to_be_bytes();
-    [high, low, u8::from(get.watch)]
-}
-
-/// Parses an `Ask`. Returns the room and the request.
-#[must_use]
-pub fn parse_ask(payload: &[u8]) -> Option<(u16, Get<'_>)> {
-    let (&[high, low, watch], rest) = payload.split_first_chunk()?;
+pub fn parse_ask(payload: &[u8]) -> Option<Get<'_>> {
+    let (watch, rest) = payload.split_first()?;
     let (target, accept) = core::str::from_utf8(rest).ok()?.split_once('\n')?;
-    let get = Get::new(target).accept(accept).watch(watch == 1);
-    Some((u16::from_be_bytes([high, low]), get))
+    Some(Get::new(target).accept(accept).watch(*watch == 1))
 }
 
 /// Returns the data of a `Head`: the status, and the seconds of a `Retry-After` plus one, or 0 if there is none.
 #[must_use]
 pub fn head(head: Head) -> [u8; 6] {
-    let seconds = |after: Duration| {
-        u32::try_from(after.as_secs())
-            .unwrap_or(u32::MAX)
-            .saturating_add(1)
-    };
+    // More than an hour is no better than an hour.
+    let seconds = |after: Duration| after.as_secs().min(3_600) as u32 + 1;
     let [a, b] = head.status.to_be_bytes();
     let [c, d, e, f] = head.retry_after.map_or(0, seconds).to_be_bytes();
     [a, b, c, d, e, f]
@@ -126,27 +107,28 @@ pub fn parse_head(payload: &[u8]) -> Option<Head> {
     Some(head)
 }
 
-const FAILURES: [(FailureKind, u8); 6] = [
-    (FailureKind::Refused, b'r'),
-    (FailureKind::Reset, b'c'),
-    (FailureKind::TimedOut, b't'),
-    (FailureKind::Tls, b's'),
-    (FailureKind::Dns, b'd'),
-    (FailureKind::Request, b'q'),
+/// The failures that have a number, which is their place here.
+const FAILURES: [FailureKind; 6] = [
+    FailureKind::Refused,
+    FailureKind::Reset,
+    FailureKind::TimedOut,
+    FailureKind::Tls,
+    FailureKind::Dns,
+    FailureKind::Request,
 ];
 
 /// Returns the data of a `Failed`.
 #[must_use]
 pub fn failed(kind: FailureKind) -> [u8; 1] {
-    let known = FAILURES.iter().find(|(failure, _)| *failure == kind);
-    [known.map_or(b'o', |(_, byte)| *byte)]
+    let place = FAILURES.iter().position(|known| *known == kind);
+    [place.map_or(u8::MAX, |place| place as u8)]
 }
 
 /// Parses a `Failed`.
 #[must_use]
 pub fn parse_failed(payload: &[u8]) -> FailureKind {
-    let known = FAILURES.iter().find(|(_, byte)| payload == [*byte]);
-    known.map_or(FailureKind::Other, |(kind, _)| *kind)
+    let place = payload.first().copied().map_or(usize::MAX, usize::from);
+    FAILURES.get(place).copied().unwrap_or(FailureKind::Other)
 }
 
 #[cfg(test)]
@@ -155,38 +137,27 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (kind, _) in KINDS {
-            let header = Header {
-                kind,
-                request: 0x0102_0304,
-                piece: u32::MAX,
-            };
+        for kind in KINDS {
+            let number = 0x0102_0304;
+            let header = Header { kind, number };
             assert_eq!(Header::parse(&header.to_bytes()), Some((header, &[][..])));
         }
-        assert_eq!(Header::parse(b"?12345678"), None);
-        assert_eq!(Header::parse(b"A1234567"), None);
-        for seconds in [None, Some(0), Some(7), Some(u32::MAX.into())] {
+        assert_eq!(Header::parse(b"?1234"), None);
+        assert_eq!(Header::parse(b"A123"), None);
+        for seconds in [None, Some(0), Some(7), Some(3_600)] {
             let mut expected = Head::new(429);
             expected.retry_after = seconds.map(Duration::from_secs);
-            let read = parse_head(&head(expected)).map(|head| head.retry_after);
-            let most = Some(Duration::from_secs(u64::from(u32::MAX) - 1));
-            assert_eq!(read, Some(expected.retry_after.min(most)));
+            assert_eq!(parse_head(&head(expected)), Some(expected));
         }
         assert_eq!(parse_head(b"12345"), None);
-        for kind in FAILURES
-            .map(|(kind, _)| kind)
-            .into_iter()
-            .chain([FailureKind::Other])
-        {
+        for kind in FAILURES.into_iter().chain([FailureKind::Other]) {
             assert_eq!(parse_failed(&failed(kind)), kind);
         }
         let get = Get::new("/api/v1/pods?watch=true")
             .accept("a,b")
             .watch(true);
-        let mut bytes = ask(300, get).to_vec();
-        bytes.extend_from_slice(b"/api/v1/pods?watch=true\na,b");
-        assert_eq!(parse_ask(&bytes), Some((300, get)));
-        assert_eq!(parse_ask(b"\0\0\0/api"), None);
-        assert_eq!(parse_ask(b"\0\0\0\xff\n"), None);
+        assert_eq!(parse_ask(b"\x01/api/v1/pods?watch=true\na,b"), Some(get));
+        assert_eq!(parse_ask(b"\0/api"), None);
+        assert_eq!(parse_ask(b"\0\xff\n"), None);
     }
 }

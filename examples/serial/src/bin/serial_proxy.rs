@@ -8,82 +8,50 @@
     reason = "it is a program for a terminal"
 )]
 
+use core::convert::Infallible;
 use std::error::Error;
 use std::process::ExitCode;
 
+use clap::Parser;
 use informer_hyper::HyperTransport;
-use informer_serial::host::{SILENCE, serve};
+use informer_serial::host::serve;
 use tokio::fs::OpenOptions;
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
-const HELP: &str = "\
-serial_proxy (--line FILE | --listen ADDRESS) [--server URL] [--token-file FILE] [--ca FILE]
-
-Receives requests in frames from a device on a serial line, sends them to an API server, and returns the responses.
-
-  --line FILE        the line, such as /dev/ttyUSB0; set its speed first, for example with `stty -F FILE raw 115200`
-  --listen ADDRESS   accepts lines as TCP connections, for example from an emulator; the address is printed
-  --server URL       the API server; by default, that of the program's Pod
-  --token-file FILE  the bearer token, read again every minute
-  --ca FILE          the certificate authority of the server
-  --help             prints this text
-";
-
+/// Receives requests in frames from a device on a serial line, sends them to an API server, and returns the responses.
+#[derive(Parser)]
 struct Options {
+    /// The line, such as /dev/ttyUSB0; set its speed first, for example with `stty -F FILE raw 115200`.
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
     line: Option<String>,
+    /// Accepts lines as TCP connections, for example from an emulator; the address is printed.
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// The API server; by default, that of the program's Pod.
+    #[arg(long, value_name = "URL")]
     server: Option<String>,
+    /// The bearer token, read again every minute.
+    #[arg(long, value_name = "FILE")]
     token_file: Option<String>,
+    /// The certificate authority of the server.
+    #[arg(long, value_name = "FILE")]
     ca: Option<String>,
-}
-
-fn options() -> Option<Options> {
-    let mut options = Options {
-        line: None,
-        listen: None,
-        server: None,
-        token_file: None,
-        ca: None,
-    };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let place = match argument.as_str() {
-            "--line" => &mut options.line,
-            "--listen" => &mut options.listen,
-            "--server" => &mut options.server,
-            "--token-file" => &mut options.token_file,
-            "--ca" => &mut options.ca,
-            _ => return None,
-        };
-        *place = Some(arguments.next()?);
-    }
-    (options.line.is_some() != options.listen.is_some()).then_some(options)
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    if std::env::args()
-        .skip(1)
-        .any(|argument| argument == "--help" || argument == "-h")
-    {
-        print!("{HELP}");
-        return ExitCode::SUCCESS;
-    }
-    let Some(options) = options() else {
-        eprint!("{HELP}");
-        return ExitCode::from(2);
-    };
-    match LocalSet::new().run_until(run(options)).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("serial_proxy: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(error) = LocalSet::new().run_until(run(Options::parse())).await;
+    eprintln!("serial_proxy: {error}");
+    ExitCode::FAILURE
 }
 
-async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+async fn run(options: Options) -> Result<Infallible, Box<dyn Error>> {
     let mut builder = match options.server {
         Some(url) => HyperTransport::builder(url),
         None => HyperTransport::in_cluster()?,
@@ -104,8 +72,8 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         };
         let (reader, writer) = (open(true).await?, open(false).await?);
         println!("serving the line {path}");
-        serve(reader, writer, transport, SILENCE).await?;
-        return Err(format!("{path} has ended").into());
+        let Err(error) = serve(reader, writer, transport).await;
+        return Err(format!("{path}: {error}").into());
     }
     let address = options.listen.unwrap_or_default();
     let listener = TcpListener::bind(&address)
@@ -119,9 +87,8 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         let transport = transport.clone();
         tokio::task::spawn_local(async move {
             let (reader, writer) = stream.into_split();
-            if let Err(error) = serve(reader, writer, transport, SILENCE).await {
-                eprintln!("serial_proxy: the line of {device}: {error}");
-            }
+            let Err(error) = serve(reader, writer, transport).await;
+            eprintln!("serial_proxy: the line of {device}: {error}");
         });
     }
 }
