@@ -1,4 +1,5 @@
-//! The contract of the Indexer, on both storages. `i01` to `i15` are scenarios of client-go's own tests.
+//! The contract of the Indexer, on both storages: examples, and random operations on a model. Recorded traces of client-go
+//! (`traces_replay` in `tests/tests/all`) check it too. `i01` to `i15` are scenarios of client-go's own tests.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -9,7 +10,6 @@ use core::fmt::Write;
 
 use super::*;
 use crate::cache::NAMESPACE_INDEX;
-use crate::cache::fifo::DeltaFifo;
 use crate::object::split_key;
 #[cfg(feature = "alloc")]
 use crate::storage::Heap;
@@ -30,19 +30,12 @@ macro_rules! on_both {
 
 on_both! {
     i01_store
-    i02_index_finds_what_shares_a_value
     i03_a_key_error_is_reported
-    i05_a_value_without_objects_is_removed
     i06_several_values_through_changes
-    i08_values_are_listed_once
-    i08_users_of_several_objects
     an_index_by_namespace_is_there
     indexes_are_found_by_name
     an_index_may_come_later
-    a_value_given_twice_counts_once
-    replace_forgets_what_was_there
     replace_ends_at_an_object_without_a_key
-    deltas_are_applied
     a_key_may_be_given
     indexes_agree_with_the_objects
 }
@@ -217,20 +210,6 @@ fn i01_store<S: Functions>() {
     assert!(format!("{store:?}").contains("len: 0"));
 }
 
-fn i02_index_finds_what_shares_a_value<S: Functions>() {
-    let store = store::<S>(&[("a", "x"), ("b", "x"), ("c", "y"), ("d", "x,y"), ("e", "")]);
-    assert_eq!(sharing(&store, "zones", &obj("?", "x")), "a b d");
-    assert_eq!(sharing(&store, "zones", &obj("?", "y,x")), "a b c d");
-    assert_eq!(sharing(&store, "zones", &obj("?", "z")), "");
-    assert_eq!(sharing(&store, "zones", &obj("?", "")), "");
-    assert_eq!(sharing(&store, "namespace", &obj("any", "")), "a b c d e");
-    assert_eq!(sharing(&store, "namespace", &obj("ns/a", "")), "");
-    assert_eq!(
-        store.index("users", &obj("a", "x"), |_| ()),
-        Err(IndexError::Unknown)
-    );
-}
-
 /// The cause of an error of another library.
 #[derive(Debug)]
 struct Wrapped(KeyError);
@@ -259,21 +238,6 @@ fn i03_a_key_error_is_reported<S: Functions>() {
     assert_eq!(under(&store, "zones", "x"), "a");
 }
 
-fn i05_a_value_without_objects_is_removed<S: Functions>() {
-    let mut store = store::<S>(&[("a", "x"), ("b", "x"), ("c", "y")]);
-    assert_eq!(values(&store, "zones"), "x y");
-    store.delete("a");
-    assert_eq!(values(&store, "zones"), "x y");
-    assert_eq!(under(&store, "zones", "x"), "b");
-    store.add(obj("b", "z")).unwrap();
-    assert_eq!(values(&store, "zones"), "y z");
-    assert_eq!(under(&store, "zones", "x"), "");
-    store.delete("c");
-    store.delete("b");
-    assert_eq!(values(&store, "zones"), "");
-    assert_eq!(values(&store, "namespace"), "");
-}
-
 fn i06_several_values_through_changes<S: Functions>() {
     let mut store = store::<S>(&[]);
     for (key, zones, [foo, bar, baz]) in [
@@ -298,56 +262,6 @@ fn i06_several_values_through_changes<S: Functions>() {
             assert_eq!(under(&store, "zones", value), expected, "{at}");
         }
     }
-}
-
-fn i08_values_are_listed_once<S: Functions>() {
-    let store = store::<S>(&[("one", "bar"), ("two", "bar"), ("tre", "biz")]);
-    assert_eq!(values(&store, "zones"), "bar biz");
-    assert_eq!(values(&store, "no such index"), "");
-}
-
-fn i08_users_of_several_objects<S: Functions>() {
-    let mut store = store::<S>(&[
-        ("one", "ernie,bert"),
-        ("two", "bert,oscar"),
-        ("tre", "ernie,elmo"),
-    ]);
-    let expect = |store: &Indexer<Obj, S>, expected: [(&str, &str); 4]| {
-        for (user, keys) in expected {
-            assert_eq!(under(store, "zones", user), keys, "{user}");
-        }
-        assert_eq!(under(store, "zones", "elmo1"), "");
-    };
-    let (ernie, bert, elmo, oscar) = ("one tre", "one two", "tre", "two");
-    expect(
-        &store,
-        [
-            ("ernie", ernie),
-            ("bert", bert),
-            ("elmo", elmo),
-            ("oscar", oscar),
-        ],
-    );
-    store.delete("tre");
-    expect(
-        &store,
-        [
-            ("ernie", "one"),
-            ("bert", bert),
-            ("elmo", ""),
-            ("oscar", oscar),
-        ],
-    );
-    store.add(obj("two", "oscar")).unwrap();
-    expect(
-        &store,
-        [
-            ("ernie", "one"),
-            ("bert", "one"),
-            ("elmo", ""),
-            ("oscar", "two"),
-        ],
-    );
 }
 
 /// Every key can be split and joined again. client-go's parser rejects a key with a second slash; this function cannot
@@ -418,31 +332,6 @@ fn an_index_may_come_later<S: Functions>() {
     assert_eq!(under(&store, "zones", "y"), "b");
 }
 
-fn a_value_given_twice_counts_once<S: Functions>() {
-    let mut store = store::<S>(&[("a", "x,x"), ("b", "y,x,y,x,z,y"), ("c", "")]);
-    assert_eq!(values(&store, "zones"), "x y z");
-    assert_eq!(under(&store, "zones", "x"), "a b");
-    assert_eq!(under(&store, "zones", "y"), "b");
-    assert_eq!(sharing(&store, "zones", &obj("?", "y,y,x")), "a b");
-    store.add(obj("b", "x,y,y")).unwrap();
-    assert_eq!(values(&store, "zones"), "x y");
-    store.delete("a");
-    assert_eq!(under(&store, "zones", "x"), "b");
-    store.delete("b");
-    assert_eq!(values(&store, "zones"), "");
-}
-
-fn replace_forgets_what_was_there<S: Functions>() {
-    let mut store = store::<S>(&[("a", "x"), ("ns/b", "x,y")]);
-    store
-        .replace([obj("c", "y"), obj("a", "z"), obj("c", "w")])
-        .unwrap();
-    assert_eq!(keys(&store), "a c", "the last object of a key wins");
-    assert_eq!(values(&store, "zones"), "w z");
-    assert_eq!(values(&store, "namespace"), "");
-    assert_eq!(under(&store, "namespace", ""), "a c");
-}
-
 /// client-go computes the keys first and then changes nothing; here no object is stored twice.
 fn replace_ends_at_an_object_without_a_key<S: Functions>() {
     let mut store = store::<S>(&[("a", "x")]);
@@ -450,27 +339,6 @@ fn replace_ends_at_an_object_without_a_key<S: Functions>() {
     assert_eq!(store.replace(list), Err(KeyError::NoKey));
     assert_eq!(keys(&store), "b");
     assert_eq!(values(&store, "zones"), "y");
-}
-
-fn deltas_are_applied<S: Functions>() {
-    let mut store = store::<S>(&[("a", "x"), ("b", "x")]);
-    let mut fifo = DeltaFifo::<Obj, S>::merged(Obj::write_key);
-    assert!(store.contains_key("a") && !store.contains_key("c"));
-    // A resync stores nothing. A list stores its objects, and its tombstones delete.
-    fifo.resync(&store).unwrap();
-    while let Ok(popped) = fifo.pop() {
-        store.apply(popped.deltas).unwrap();
-    }
-    assert_eq!(under(&store, "zones", "x"), "a b");
-    fifo.replace([obj("b", "y")], Some(&store)).unwrap();
-    fifo.add(obj("c", "y")).unwrap();
-    fifo.delete(obj("b", "gone"), Some(&store)).unwrap();
-    fifo.update(obj("b", "z")).unwrap();
-    while let Ok(popped) = fifo.pop() {
-        store.apply(popped.deltas).unwrap();
-    }
-    assert_eq!(keys(&store), "b c");
-    assert_eq!(values(&store, "zones"), "y z");
 }
 
 fn a_key_may_be_given<S: Functions>() {
