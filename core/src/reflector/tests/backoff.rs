@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::ToString as _;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::harness::*;
@@ -37,29 +36,6 @@ fn saw_tooth_delays_within(time: Duration) -> usize {
 fn list_fails_after(w: &mut World, base: Duration, request: &str) {
     w.answer(500, &status(500, "InternalError"));
     w.expect_after(base, request);
-}
-
-#[test]
-fn delays_double_up_to_half_a_minute() {
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    for base in least_delays().take(12) {
-        list_fails_after(&mut w, base, "LIST limit=500 resourceVersion=0");
-    }
-}
-
-/// The reported delay is the actual one.
-#[test]
-fn the_delay_is_reported() {
-    let mut w = World::list();
-    for _ in 0..5 {
-        w.next_request().unwrap();
-        w.answer(500, "x");
-        let wait = w.take_reports()[0].retry_in.unwrap();
-        w.wait(wait - Duration::from_micros(1)).nothing_asked();
-        w.wait(Duration::from_micros(1));
-    }
-    w.next_request().unwrap();
 }
 
 /// X13: client-go's saw-tooth.
@@ -324,19 +300,6 @@ fn a_restored_state_of_a_resource_without_watches_is_listed_at_once() {
     w.expect("LIST resourceVersion=10");
 }
 
-#[test]
-fn client_go_takes_a_resource_without_watches_for_a_failure() {
-    let mut w = World::client_go(Initial::List);
-    w.expect("LIST limit=500 resourceVersion=0");
-    for _ in 0..3 {
-        w.answer(200, &list("10", &[]));
-        w.expect("WATCH resourceVersion=10");
-        w.answer(405, "");
-        w.reports(&["method-not-allowed"]);
-        w.expect_within(ms(800), secs(10), "LIST resourceVersion=10");
-    }
-}
-
 /// R53: five refusals at 1 ms, factor 2, jitter 1. R54: forty, capped at 50 ms. R55: a custom backoff.
 #[test]
 fn r53_r54_r55_a_backoff_of_ones_own_is_used() {
@@ -397,7 +360,7 @@ fn no_fault_makes_a_storm() {
     assert_eq!(runs, 125);
     type Server = fn(&mut World, &str);
     // The servers, each with the maximum number of requests in one run.
-    let servers: [(&str, Server, usize); 11] = [
+    let servers: [(&str, Server, usize); 12] = [
         (
             "a watch that ends at once",
             |w, request| list_or(w, request, World::close),
@@ -442,6 +405,17 @@ fn no_fault_makes_a_storm() {
             "a token that is repeated",
             |w, _| w.answer(200, &page("10", "t", &[pod("a", 5)])),
             2,
+        ),
+        (
+            "pages that always expire",
+            |w, request| {
+                if request.contains("continue") {
+                    w.answer(410, &status(410, "Expired"));
+                } else {
+                    w.answer(200, &page("10", "C", &[pod("a", 1)]));
+                }
+            },
+            8,
         ),
         (
             "the wait of a year",
@@ -519,22 +493,4 @@ fn no_watch_makes_a_storm() {
     };
     let count = an_hour(World::stream(), half);
     assert!(count <= 1 + 6 * opens, "{count}");
-}
-
-/// The same seed gives the same requests at the same times; another seed gives others.
-#[test]
-fn a_seed_gives_the_same_times() {
-    let times = |seed| {
-        let mut w = World::with_seed(ReflectorConfig::list(), seed);
-        let mut times = Vec::new();
-        for _ in 0..10 {
-            w.next_request().unwrap();
-            w.answer(500, "x");
-            w.jump();
-            times.push(w.now);
-        }
-        times
-    };
-    assert_eq!(times(1), times(1));
-    assert_ne!(times(1), times(2));
 }

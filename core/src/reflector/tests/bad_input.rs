@@ -59,21 +59,6 @@ fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
     }
 }
 
-/// The second page is checked like the first one.
-#[test]
-fn a_page_that_is_no_list_sweeps_nothing() {
-    let mut w = World::list().watching();
-    w.close();
-    w.expect_after(ms(800), "LIST resourceVersion=10");
-    w.take_reports();
-    w.answer(200, &page("20", "C", &[pod("b", 6)]));
-    w.expect("LIST continue=C");
-    w.answer(200, "{}");
-    w.reports(&["not-a-list"]);
-    w.holds(&["a@5", "b@6"]);
-    w.version("10");
-}
-
 /// Frames that break a watch: a report, a delay, a list.
 #[test]
 fn what_is_no_event_breaks_the_watch() {
@@ -218,22 +203,6 @@ fn a_watch_keeps_what_is_there_of_an_object_that_is_of_no_use() {
             w.close();
             w.expect("WATCH resourceVersion=22");
         }
-    }
-}
-
-/// The version advances past such an object, even if it is the last one.
-#[test]
-fn the_version_moves_past_an_object_that_is_of_no_use() {
-    for (class, object) in unusable() {
-        let mut w = World::list().watching();
-        w.events(&[]);
-        w.bytes(&joined(&[
-            b"{\"type\":\"MODIFIED\",\"object\":",
-            &object,
-            b"}",
-        ]));
-        w.version("20");
-        w.reports(&[class]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every kind of error of an API server, as the answer to each request and as an event.
+//! Every kind of error of an API server, as the answer to a watch and as an event of it.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -78,16 +78,6 @@ fn texts() -> Vec<Row> {
     ])
 }
 
-impl Row {
-    fn is_old(&self) -> bool {
-        matches!(self.class, "expired" | "too-large")
-    }
-
-    fn is_busy(&self) -> bool {
-        self.class == "too-many-requests"
-    }
-}
-
 fn modes(initial: Initial) -> [World; 2] {
     let config = |client_go| crate::ReflectorConfig {
         initial,
@@ -97,103 +87,34 @@ fn modes(initial: Initial) -> [World; 2] {
     [false, true].map(|client_go| World::new(config(client_go)))
 }
 
-/// Requests with the bounds of their delays in milliseconds: after 429, after an expired version, and after anything else.
-type Next = [(u64, u64, &'static str); 3];
-
-/// Expects the report and the next request.
-fn expect_next(w: &mut World, row: &Row, [busy, old, other]: Next) {
-    w.reports(&[row.class]);
-    let (from, to, request) = if row.is_busy() {
-        busy
-    } else if row.is_old() {
-        old
-    } else {
-        other
-    };
-    if to == 0 {
-        w.expect(request);
-    } else {
-        w.expect_within(ms(from), ms(to), request);
-    }
-}
-
-#[test]
-fn as_the_answer_to_a_list() {
-    let first = (800, 1600, "LIST limit=500 resourceVersion=0");
-    let again = (1600, 3200, "LIST resourceVersion=10");
-    for row in rows().iter().chain(&texts()) {
-        for mut w in modes(Initial::List) {
-            w.expect(first.2);
-            w.answer(row.code, &row.body);
-            expect_next(&mut w, row, [first, (0, 0, "LIST limit=500"), first]);
-        }
-        for mut w in modes(Initial::List).map(World::watching) {
-            w.close();
-            w.take_reports();
-            w.expect_after(ms(800), again.2);
-            w.answer(row.code, &row.body);
-            expect_next(&mut w, row, [again, (0, 0, "LIST"), again]);
-        }
-    }
-}
-
+/// After 429 a watch follows, and after anything else a list.
 #[test]
 fn as_the_answer_to_a_watch_and_as_an_event_of_it() {
-    let (watch, list) = (
-        (800, 1600, "WATCH resourceVersion=10"),
-        (800, 1600, "LIST resourceVersion=10"),
-    );
-    // A resource without watches is no failure.
-    let is_failure = |row: &&Row| row.code != 405;
-    for row in rows().iter().chain(&texts()).filter(is_failure) {
-        for mut w in modes(Initial::List).map(World::watching) {
-            w.answer(row.code, &row.body);
-            expect_next(&mut w, row, [watch, list, list]);
+    let expect_next = |w: &mut World, row: &Row| {
+        w.reports(&[row.class]);
+        let next = if row.class == "too-many-requests" {
+            "WATCH resourceVersion=10"
+        } else {
+            "LIST resourceVersion=10"
+        };
+        w.expect_after(ms(800), next);
+    };
+    let watching = || modes(Initial::List).map(World::watching);
+    for row in rows().iter().chain(&texts()) {
+        for (mut w, client_go) in watching().into_iter().zip([false, true]) {
+            // Only client-go takes a resource without watches for a failure.
+            if row.code != 405 || client_go {
+                w.answer(row.code, &row.body);
+                expect_next(&mut w, row);
+            }
         }
     }
     for row in &rows() {
-        for mut w in modes(Initial::List).map(World::watching) {
+        for mut w in watching() {
             w.events(&[event("ERROR", &row.body)]);
             assert_eq!(w.cancelled, 1);
             w.holds(&["a@5"]);
-            expect_next(&mut w, row, [watch, list, list]);
-        }
-    }
-}
-
-#[test]
-fn as_the_answer_to_a_streaming_list_and_as_an_event_of_it() {
-    // The first request was already for the newest version: a list, although client-go would repeat the request for
-    // ever.
-    let list = (0, 0, "LIST limit=500 resourceVersion=0");
-    let next = [
-        (800, 3200, "STREAM resourceVersion=10"),
-        (0, 0, "STREAM"),
-        (0, 0, "LIST resourceVersion=10"),
-    ];
-    let expired = |w: &mut World| {
-        w.events(&[error_event(410, "Expired")]);
-        w.take_reports();
-        w.expect_after(ms(800), "STREAM resourceVersion=10");
-    };
-    for row in rows().iter().chain(&texts()) {
-        for mut w in modes(Initial::Stream) {
-            w.expect("STREAM");
-            w.answer(row.code, &row.body);
-            expect_next(&mut w, row, [(800, 1600, "STREAM"), list, list]);
-        }
-        for mut w in modes(Initial::Stream).map(World::streaming) {
-            expired(&mut w);
-            w.answer(row.code, &row.body);
-            expect_next(&mut w, row, next);
-        }
-    }
-    for row in &rows() {
-        for mut w in modes(Initial::Stream).map(World::streaming) {
-            expired(&mut w);
-            w.events(&[added("b", 20), event("ERROR", &row.body)]);
-            w.version("10");
-            expect_next(&mut w, row, next);
+            expect_next(&mut w, row);
         }
     }
 }
@@ -219,22 +140,4 @@ fn a_refusal_that_only_a_person_can_mend_is_permanent() {
     w.answer(400, &status(400, "BadRequest"));
     let reports = w.take_reports();
     assert!(!reports[0].permanent, "{reports:?}");
-}
-
-/// The server's message is in the report.
-#[test]
-fn a_report_has_the_servers_words() {
-    let mut w = World::list();
-    w.answer(
-        403,
-        &status_saying(403, "Forbidden", "pods is forbidden", ""),
-    );
-    let reports = w.take_reports();
-    assert!(reports[0].text.contains("pods is forbidden"), "{reports:?}");
-    assert!(reports[0].text.contains("403"), "{reports:?}");
-    w.jump();
-    w.answer(503, "upstream connect error\nand more\n");
-    let reports = w.take_reports();
-    assert!(reports[0].text.contains("upstream connect error"));
-    assert!(!reports[0].text.contains("and more"));
 }

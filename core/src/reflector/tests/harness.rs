@@ -123,11 +123,7 @@ impl World {
     }
 
     pub(super) fn new(config: ReflectorConfig) -> Self {
-        Self::with_seed(config, 7)
-    }
-
-    pub(super) fn with_seed(config: ReflectorConfig, seed: u64) -> Self {
-        Self::of(pods(), config, seed)
+        Self::of(pods(), config, 7)
     }
 
     pub(super) fn of(resource: Resource<'static>, config: ReflectorConfig, seed: u64) -> Self {
@@ -368,11 +364,6 @@ impl World {
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         let id = self.current();
-        self.bytes_for(id, bytes);
-        self
-    }
-
-    pub(super) fn bytes_for(&mut self, id: RequestId, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let reports = &mut self.reports;
@@ -385,6 +376,7 @@ impl World {
             self.pop();
         }
         self.pump();
+        self
     }
 
     pub(super) fn end(&mut self, end: End) -> &mut Self {

@@ -1,7 +1,7 @@
 //! Objects whose identity is beyond the frame limit: it is found anywhere in the frame.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use super::harness::*;
 use crate::reflector::ReflectorConfig;
@@ -55,11 +55,6 @@ fn watching() -> World {
     w
 }
 
-fn stale(w: &World) -> String {
-    let keys = w.informer.cache().stale_keys();
-    keys.map(|key| key.to_string()).collect()
-}
-
 #[test]
 fn a_deletion_is_applied_wherever_the_identity_is() {
     for padding in PADDINGS {
@@ -70,32 +65,6 @@ fn a_deletion_is_applied_wherever_the_identity_is() {
             w.version("20");
             w.reports(&["object-too-large"]);
         }
-    }
-}
-
-#[test]
-fn a_change_makes_its_own_key_stale_wherever_the_identity_is() {
-    for padding in PADDINGS {
-        let mut w = watching();
-        w.events(&[event("MODIFIED", &sorted(&annotations(padding), 20))]);
-        assert_eq!(stale(&w), "prod/a", "padding {padding}");
-        w.version("20");
-        let report = w.report();
-        assert_eq!(report.key.as_deref(), Some("prod/a"));
-    }
-}
-
-#[test]
-fn a_list_does_not_sweep_what_it_names_wherever_the_identity_is() {
-    for padding in PADDINGS.step_by(3) {
-        let mut w = watching();
-        w.close();
-        w.expect_after(ms(800), "LIST resourceVersion=10");
-        w.take_reports();
-        w.answer(200, &list("30", &[sorted(&annotations(padding), 20)]));
-        w.reports(&["object-too-large"]);
-        w.holds(&["prod/a@5"]);
-        assert_eq!(stale(&w), "prod/a", "padding {padding}");
     }
 }
 

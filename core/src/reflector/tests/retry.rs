@@ -84,39 +84,6 @@ fn t03_only_429_and_5xx_with_retry_after_are_asked_again() {
     w.no_reports();
 }
 
-/// A page is retried with the same token.
-#[test]
-fn a_page_is_asked_again_unchanged() {
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.answer(200, &page("10", "C", &[pod("a", 1)]));
-    w.expect("LIST continue=C limit=500");
-    w.answer_with(Head::new(429).with_retry_after("1"), "busy");
-    w.wait(secs(1));
-    w.expect("LIST continue=C limit=500");
-    w.answer(200, &page("10", "", &[pod("b", 1)]));
-    w.expect("WATCH resourceVersion=10");
-    w.notified(&["add* a@1", "add* b@1", "synced"]);
-}
-
-/// "Connection lost during L": ten retries at intervals of a second, then the delay, and the same rule for the version.
-#[test]
-fn a_cut_list_is_asked_again_after_a_second() {
-    for mut w in both() {
-        for _ in 0..10 {
-            w.expect("LIST limit=500 resourceVersion=0");
-            w.fail(FailureKind::Reset);
-            w.expect_after_exactly(secs(1));
-        }
-        w.expect("LIST limit=500 resourceVersion=0");
-        // Ten seconds have passed.
-        w.reports(&["slow-list"]);
-        w.fail(FailureKind::Reset);
-        w.reports(&["connection-reset"]);
-        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
-    }
-}
-
 /// If the server closed a reused connection, that says nothing about its health: the first retry is immediate.
 #[test]
 fn a_request_on_a_stale_connection_is_repeated_at_once() {

@@ -109,27 +109,6 @@ fn of_a_list() {
 }
 
 #[test]
-fn of_a_list_with_bad_items() {
-    let large = format!(
-        r#"{{"metadata":{{"name":"l"}},"x":"{}"}}"#,
-        "x".repeat(5000)
-    );
-    let deep = format!(
-        r#"{{"metadata":{{"name":"d"}},"x":{}{}}}"#,
-        "[".repeat(200),
-        "]".repeat(200)
-    );
-    let body = list("10", &[deep, "{}".into(), pod("b", 6)]);
-    check_splits(Initial::List, b"", body.as_bytes());
-    let body = list("10", &[large, pod("b", 6)]);
-    let whole = frames(Initial::List, b"", &[body.as_bytes()]);
-    for at in (0..body.len()).step_by(97) {
-        let (a, b) = body.as_bytes().split_at(at);
-        assert_eq!(frames(Initial::List, b"", &[a, b]), whole);
-    }
-}
-
-#[test]
 fn of_a_watch() {
     let object = odd_pod();
     let events = [
@@ -148,30 +127,4 @@ fn of_a_watch() {
         events.join("\n").as_bytes(),
     );
     assert_eq!(found.last().unwrap(), "15");
-}
-
-#[test]
-fn of_a_watch_that_breaks() {
-    let first = list("10", &[]);
-    for end in [
-        error_event(410, "Expired"),
-        String::from("{oops}"),
-        String::from("{}"),
-    ] {
-        let body = [added("a", 11), end, added("b", 12)].join("\n");
-        let found = check_splits(Initial::List, first.as_bytes(), body.as_bytes());
-        assert_eq!(found.last().unwrap(), "11");
-    }
-}
-
-#[test]
-fn of_a_streaming_list() {
-    let events = [
-        added("a", 11),
-        modified("a", 12),
-        end_bookmark(13),
-        modified("a", 14),
-    ];
-    let found = check_splits(Initial::Stream, b"", events.join("\n").as_bytes());
-    assert_eq!(found.last().unwrap(), "14");
 }

@@ -26,27 +26,6 @@ fn r22_r75_r87_a_first_start_is_one_request() {
     }
 }
 
-/// Events directly after the end, in the same input, are notified as well, after the initial state.
-#[test]
-fn changes_in_the_same_chunk_as_the_end_are_notified() {
-    for mut w in both() {
-        w.expect("STREAM");
-        w.events(&[
-            added("a", 1),
-            end_bookmark(2),
-            added("b", 3),
-            modified("a", 4),
-            deleted("b", 5),
-            added("c", 6),
-        ]);
-        w.holds(&["a@4", "c@6"]);
-        w.version("6");
-        w.notified(&["add* a@4", "add c@6", "synced"]);
-        w.events(&[modified("c", 7)]);
-        w.notified(&["update c@6->7"]);
-    }
-}
-
 /// R71, R82: without the end there are no notifications, and no version is reached.
 #[test]
 fn r71_r82_without_its_end_nothing_is_notified() {
@@ -209,44 +188,6 @@ fn r73_r74_a_refused_stream_falls_back_to_a_list() {
             w.answer(code, &status(code, reason));
             w.expect("LIST resourceVersion=11");
         }
-    }
-}
-
-/// The same as an ERROR event before the end, and objects of the first part are not left over.
-#[test]
-fn an_error_before_the_end_falls_back_to_a_list() {
-    for mut w in both() {
-        w.expect("STREAM");
-        w.events(&[added("x", 1), error_event(500, "InternalError")]);
-        assert_eq!(w.cancelled, 1);
-        w.expect("LIST limit=500 resourceVersion=0");
-        w.answer(200, &list("10", &[pod("foo", 5)]));
-        w.notified(&["add* foo@5", "synced"]);
-    }
-}
-
-/// The fallback lists at the newest version if the last one is unavailable.
-#[test]
-fn a_fallback_after_an_expired_version_lists_at_the_newest() {
-    for w in both() {
-        let mut w = w.streaming();
-        w.events(&[error_event(410, "Expired")]);
-        w.expect_after(ms(800), "STREAM resourceVersion=10");
-        w.answer(410, &status(410, "Expired"));
-        w.expect("STREAM");
-        w.answer(422, &status(422, "Invalid"));
-        w.expect("LIST limit=500");
-    }
-}
-
-/// A very short stream falls back as well.
-#[test]
-fn a_very_short_stream_falls_back_to_a_list() {
-    for mut w in both() {
-        w.expect("STREAM");
-        w.close();
-        w.reports(&["very-short-watch"]);
-        w.expect("LIST limit=500 resourceVersion=0");
     }
 }
 

@@ -51,16 +51,23 @@ fn r53_r57_a_watch_that_is_refused_or_too_many_is_asked_for_again() {
     for mut w in both() {
         let mut base = ms(800);
         for round in 0..6 {
-            if round % 2 == 0 {
+            let class = if round % 2 == 0 {
                 w.fail(FailureKind::Refused);
-                w.reports(&["connection-refused"]);
+                "connection-refused"
             } else {
                 w.answer(429, "Too many requests, please try again later.\n");
-                w.reports(&["too-many-requests"]);
-            }
-            w.expect_after(base, "WATCH resourceVersion=10");
+                "too-many-requests"
+            };
+            let report = w.report();
+            assert_eq!(report.class, class);
+            let delay = w.expect_after(base, "WATCH resourceVersion=10");
+            assert_eq!(report.retry_in, Some(delay), "the delay is reported");
             base = (base * 2).min(secs(30));
         }
+        // A user who relists does not get this watch first.
+        w.answer(429, "");
+        w.relist();
+        w.expect_within(ms(800), secs(60), "LIST resourceVersion=10");
     }
 }
 
@@ -112,6 +119,20 @@ fn r58_any_other_refusal_or_error_leads_to_a_list() {
         }
         for mut w in both() {
             w.events(&[error_event(code, reason)]);
+            let report = w.report();
+            let delay = w.expect_after(ms(800), "LIST resourceVersion=10");
+            assert_eq!(report.retry_in, Some(delay));
+        }
+    }
+    for kind in [
+        FailureKind::Tls,
+        FailureKind::Dns,
+        FailureKind::Request,
+        FailureKind::Other,
+    ] {
+        for mut w in both() {
+            w.fail(kind);
+            w.reports(&[kind.as_str()]);
             w.expect_after(ms(800), "LIST resourceVersion=10");
         }
     }
@@ -310,27 +331,6 @@ fn as_client_go_a_silent_watch_is_waited_for() {
     w.no_reports();
 }
 
-/// The timeout of a watch begins when it is sent, not when it was refused the first time.
-#[test]
-fn a_watch_that_is_asked_again_has_its_whole_time() {
-    let mut w = World::list().watching();
-    for _ in 0..10 {
-        w.answer_with(Head::new(429).with_retry_after("60"), "busy");
-        w.wait(secs(60));
-        w.expect("WATCH resourceVersion=10");
-    }
-    w.take_reports();
-    let start = w.now;
-    let mut version = 10;
-    while w.now - start < secs(300) {
-        version += 1;
-        w.events(&[bookmark(version)]);
-        w.wait(secs(10));
-    }
-    assert_eq!(w.cancelled, 0);
-    w.no_reports();
-}
-
 /// After ten retries the run ends, and the next one lists.
 #[test]
 fn t02_a_watch_with_retry_after_each_time_is_given_up() {
@@ -431,23 +431,6 @@ fn a_watch_that_is_cut_before_its_answer_is_asked_again() {
         w.fail(kind);
         w.reports(&[kind.as_str()]);
         w.expect_after(ms(800), "WATCH resourceVersion=10");
-    }
-}
-
-/// TLS, DNS and the like on opening: reported, and a list.
-#[test]
-fn a_watch_that_could_not_be_sent_leads_to_a_list() {
-    for kind in [
-        FailureKind::Tls,
-        FailureKind::Dns,
-        FailureKind::Request,
-        FailureKind::Other,
-    ] {
-        for mut w in both() {
-            w.fail(kind);
-            w.reports(&[kind.as_str()]);
-            w.expect_after(ms(800), "LIST resourceVersion=10");
-        }
     }
 }
 
