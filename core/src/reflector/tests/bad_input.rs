@@ -59,42 +59,6 @@ fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
     }
 }
 
-/// Frames that break a watch: a report, a delay, a list.
-#[test]
-fn what_is_no_event_breaks_the_watch() {
-    let frames = r#"
-        not-json     | <html><body>Please log in</body></html>
-        not-json     | {"type":"MODIFIED","object":{oops}}
-        not-json     | {]
-        not-json     | null
-        not-json     | [1]
-        not-an-event | {}
-        not-an-event | {"hello":"world"}
-        not-an-event | {"type":"ADDED"}
-        not-an-event | {"type":"ADDED","object":null}
-        not-an-event | {"object":{}}
-        not-an-event | {"kind":"Status","status":"Failure","code":410,"reason":"Expired"}
-    "#;
-    for (class, bytes) in crate::rows(frames).chain([("not-json", "\0\0")]) {
-        let mut w = World::list().watching();
-        // Earlier events take effect, later ones do not.
-        w.events(&[modified("a", 11)]);
-        w.bytes(format!("{}\n{bytes}\n{}\n", added("b", 12), added("c", 13)).as_bytes());
-        w.reports(&[class]);
-        assert_eq!(w.cancelled, 1);
-        w.holds(&["a@11", "b@12"]);
-        w.expect_after(ms(800), "LIST resourceVersion=12");
-
-        // A streaming list falls back to a list.
-        let mut w = World::stream();
-        w.expect("STREAM");
-        w.events(&[added("a", 11), bytes.to_string()]);
-        w.reports(&[class]);
-        w.expect("LIST limit=500 resourceVersion=0");
-        w.notified(&[]);
-    }
-}
-
 fn large() -> Vec<u8> {
     let mut object = pod("a", 20).into_bytes();
     object.pop();

@@ -456,22 +456,6 @@ fn a_page_without_metadata_is_the_last_one() {
     w.expect("WATCH resourceVersion=10");
 }
 
-/// Fields in the order in which the server sends custom resources.
-#[test]
-fn the_members_of_a_list_come_in_any_order() {
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.answer(
-        200,
-        &format!(
-            r#"{{"apiVersion":"v1","items":[{}],"kind":"PodList","metadata":{{"continue":"","resourceVersion":"10"}}}}"#,
-            pod("a", 1)
-        ),
-    );
-    w.expect("WATCH resourceVersion=10");
-    w.notified(&["add* a@1", "synced"]);
-}
-
 /// A relist notifies of changes as they arrive, and of deletions at its end.
 #[test]
 fn a_relist_notifies_deletions_at_its_end() {

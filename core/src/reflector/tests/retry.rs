@@ -7,7 +7,7 @@ use crate::reflector::{Initial, Output, Reflector, ReflectorConfig};
 use crate::report::{Level, Phase};
 use crate::storage::Heap;
 use crate::time::Instant;
-use crate::transport::{End, FailureKind, Head, TransportFailure};
+use crate::transport::{FailureKind, Head};
 
 fn both() -> [World; 2] {
     [World::list(), World::client_go(Initial::List)]
@@ -80,27 +80,6 @@ fn t03_only_429_and_5xx_with_retry_after_are_asked_again() {
     let mut w = World::list();
     w.expect("LIST limit=500 resourceVersion=0");
     w.answer_with(Head::new(200).with_retry_after("7"), &list("10", &[]));
-    w.expect("WATCH resourceVersion=10");
-    w.no_reports();
-}
-
-/// If the server closed a reused connection, that says nothing about its health: the first retry is immediate.
-#[test]
-fn a_request_on_a_stale_connection_is_repeated_at_once() {
-    let stale = End::Failed(TransportFailure {
-        kind: FailureKind::Reset,
-        connection_was_used: true,
-    });
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.end(stale);
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.end(stale);
-    w.expect_after_exactly(secs(1));
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.answer(200, &list("10", &[]));
-    w.expect("WATCH resourceVersion=10");
-    w.end(stale);
     w.expect("WATCH resourceVersion=10");
     w.no_reports();
 }
