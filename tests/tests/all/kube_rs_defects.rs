@@ -309,8 +309,7 @@ async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
     assert!(log.since(mark).any(|request| request.verb == Verb::List));
 }
 
-/// nor by a repeated event. The answer to an abandoned request is tested beside the reflector:
-/// `answers_to_abandoned_requests_are_ignored`.
+/// nor by a repeated event. The table of the reflector's states (`state_table`) has the answer to an abandoned request.
 #[tokio::test(start_paused = true)]
 async fn k9_an_event_that_comes_twice_is_notified_once() {
     let twice = event("MODIFIED", &at("a", 11));
