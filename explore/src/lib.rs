@@ -87,6 +87,7 @@ mod process;
 mod ready;
 mod run;
 mod search;
+mod seeds;
 #[cfg(feature = "tower")]
 mod service;
 mod shrink;
@@ -110,6 +111,7 @@ pub use connect::{ApiError, Client, ProcessBody, ProcessTransport};
 pub use failure::{Difference, Failure, Planned};
 pub use process::Process;
 pub use search::Explored;
+pub use seeds::each_seed;
 pub use shrink::shrink;
 pub use spec::Objects;
 pub use trace::{Entry, EntryKind, Trace};

@@ -14,6 +14,7 @@ use super::failure::{Difference, Failure, Planned};
 use super::plan::Plan;
 use super::process::Process;
 use super::run::{Ran, run as run_plan};
+use super::seeds::each_seed;
 use super::spec::Spec;
 use super::trace::Trace;
 use super::world::Running;
@@ -106,38 +107,21 @@ fn search(
 ) -> Result<Explored, Box<Failure>> {
     let began = Instant::now();
     let spec = Arc::new(explore.spec.clone());
-    let next = AtomicU64::new(seeds.start);
     let requests = AtomicU64::new(0);
-    // The smallest seed that fails. All smaller ones have been begun before it, so they are run to their end.
+    // The smallest seed that fails.
     let failed = Mutex::new(None::<u64>);
-    let work = || {
-        while failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_none()
-        {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            let ran = run_plan(&spec, &Plan::of_seed(seed, &spec), start, false);
-            requests.fetch_add(ran.requests as u64, Ordering::Relaxed);
-            if ran.violation.is_some() {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                *failed = Some(failed.map_or(seed, |other| other.min(seed)));
-            }
-        }
-    };
     let threads = variable("EXPLORE_THREADS").map(|threads| threads as usize);
     let threads = threads.unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(1, core::num::NonZeroUsize::get)
     });
-    std::thread::scope(|scope| {
-        // The work of this thread is one of them.
-        for _ in 1..threads {
-            scope.spawn(work);
+    each_seed(seeds.clone(), threads, |seed| {
+        let ran = run_plan(&spec, &Plan::of_seed(seed, &spec), start, false);
+        requests.fetch_add(ran.requests as u64, Ordering::Relaxed);
+        if ran.violation.is_some() {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            *failed = Some(failed.map_or(seed, |other| other.min(seed)));
         }
-        work();
+        ran.violation.is_none()
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     let Some(seed) = failed else {

@@ -1,26 +1,29 @@
 //! The source of choices: a seed, or the bytes of a fuzzer.
 
+use informer_core::time::Rng;
+
 /// A reproducible source of choices.
 #[derive(Clone, Debug)]
 pub enum Entropy<'a> {
-    /// splitmix64 from a seed; unlimited.
-    Seed(u64),
+    /// The numbers of a seed; unlimited.
+    Seed(Rng),
     /// Bytes; after their end every choice is the first one.
     Bytes(&'a [u8]),
 }
 
 impl Entropy<'_> {
+    /// Creates the choices of a seed.
+    #[must_use]
+    pub const fn of(seed: u64) -> Self {
+        Self::Seed(Rng::new(seed))
+    }
+
     /// Returns a number below `bound`; a bound of 0 counts as 1.
     pub fn below(&mut self, bound: u32) -> u32 {
         let bound = bound.max(1);
         match self {
-            Self::Seed(state) => {
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-                // The remainder is below the bound.
-                u32::try_from((z ^ z >> 31) % u64::from(bound)).unwrap_or(0)
-            }
+            // The result is below the bound.
+            Self::Seed(rng) => u32::try_from(rng.below(bound.into())).unwrap_or(0),
             Self::Bytes(bytes) => {
                 let width = if bound <= 256 { 1 } else { 4 };
                 let (taken, rest) = bytes.split_at(width.min(bytes.len()));
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_and_bytes_come_to_an_end() {
-        let (mut one, mut same, mut other) = (Entropy::Seed(4), Entropy::Seed(4), Entropy::Seed(5));
+        let (mut one, mut same, mut other) = (Entropy::of(4), Entropy::of(4), Entropy::of(5));
         let first = numbers(&mut one);
         assert_eq!(first, numbers(&mut same));
         assert_ne!(first, numbers(&mut other));

@@ -238,7 +238,7 @@ impl Plan {
     /// In some plans, fills the journal's disk for a while.
     pub(super) fn fill_disk(&mut self, seed: u64) {
         // A separate generator, so that no other choice of the seed changes.
-        let entropy = &mut Entropy::Seed(!seed);
+        let entropy = &mut Entropy::of(!seed);
         if entropy.one_in(3) {
             let begin = entropy.below(u32::try_from(self.actions.len()).unwrap_or(u32::MAX));
             let end = self.actions.len().min((begin + entropy.below(60)) as usize);
@@ -250,7 +250,7 @@ impl Plan {
     /// Makes the plan of a seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
-        let mut entropy = Entropy::Seed(seed);
+        let mut entropy = Entropy::of(seed);
         Self::generate(&mut entropy, seed, STEPS)
     }
 

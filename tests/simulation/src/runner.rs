@@ -3,9 +3,10 @@
 use core::fmt::{Debug, Write as _};
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::panic::catch_unwind;
 use std::sync::Mutex;
+
+use informer_explore::each_seed;
 
 use super::bugs::choose;
 use super::run::Violation;
@@ -63,33 +64,22 @@ pub fn explore<S: Simulation>(
     enough: usize,
     bug: Option<&'static str>,
 ) -> Summary<S::Figures> {
-    let next = AtomicU64::new(seeds.start);
-    let stop = AtomicBool::new(false);
     let summary = Mutex::new(Summary {
         seeds: 0,
         figures: S::Figures::default(),
         failed: Vec::new(),
     });
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                choose(bug);
-                while !stop.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let ran = run_plan(simulation, &simulation.plan(seed), false);
-                    let mut summary = summary.lock().expect("nothing here panics with it");
-                    summary.seeds += 1;
-                    match ran {
-                        Ok((figures, _)) => S::add(&mut summary.figures, figures),
-                        Err(violation) => summary.failed.push((seed, *violation)),
-                    }
-                    stop.fetch_or(summary.failed.len() >= enough, Ordering::Relaxed);
-                }
-            });
+    each_seed(seeds, threads, |seed| {
+        choose(bug);
+        let ran = run_plan(simulation, &simulation.plan(seed), false);
+        choose(None);
+        let mut summary = summary.lock().expect("nothing here panics with it");
+        summary.seeds += 1;
+        match ran {
+            Ok((figures, _)) => S::add(&mut summary.figures, figures),
+            Err(violation) => summary.failed.push((seed, *violation)),
         }
+        summary.failed.len() < enough
     });
     let mut summary = summary.into_inner().expect("nothing here panics with it");
     summary.failed.sort_by_key(|(seed, _)| *seed);

@@ -42,7 +42,7 @@ fn what_the_fuzzers_have_kept_is_taken() {
 
 /// Returns inputs with a few bytes changed, removed, or inserted from another input; always the same ones.
 fn mutants(inputs: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
-    let mut entropy = Entropy::Seed(7);
+    let mut entropy = Entropy::of(7);
     let mut below = |bound: usize| entropy.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize;
     let made = (0..count).map(|number| {
         let (path, input) = &inputs[below(inputs.len())];

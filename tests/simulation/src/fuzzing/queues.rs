@@ -489,7 +489,7 @@ mod tests {
     fn random_operations_agree_with_the_model_on_every_storage() {
         for seed in 0..800 {
             for number in 0..4 {
-                run(number, &mut Entropy::Seed(seed), 60);
+                run(number, &mut Entropy::of(seed), 60);
             }
         }
     }

@@ -101,7 +101,7 @@ impl Plan {
     /// Makes the plan of a seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
-        let mut entropy = Entropy::Seed(seed);
+        let mut entropy = Entropy::of(seed);
         let world = World::generate(&mut entropy, seed);
         // Each run has more of some actions, so that rare combinations occur often.
         let mut weight = |usual: u32| usual * [0, 1, 1, 3][entropy.below(4) as usize];

@@ -129,7 +129,7 @@ impl Process {
             (seat, controller.sharing(replica))
         };
         let (shared, world) = (Arc::clone(&desk), world.clone());
-        let dice = Arc::new(Mutex::new(Entropy::Seed(seed)));
+        let dice = Arc::new(Mutex::new(Entropy::of(seed)));
         let work = runtime.spawn(async move {
             let run = move |task| {
                 let mut dice = lock(&dice);

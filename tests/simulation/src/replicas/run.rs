@@ -198,7 +198,7 @@ impl Run {
             events: BTreeMap::new(),
             serial: 0,
             now: 0,
-            entropy: Entropy::Seed(world.seed ^ 0x5eed_0f0e_1eaf_0001),
+            entropy: Entropy::of(world.seed ^ 0x5eed_0f0e_1eaf_0001),
             owners: [None; KEYS],
             has_faults: true,
             is_settled: false,

@@ -203,7 +203,7 @@ impl Desk {
 
 /// Runs a controller from a seed.
 pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
-    let mut dice = Entropy::Seed(seed ^ 0xc0_47_01);
+    let mut dice = Entropy::of(seed ^ 0xc0_47_01);
     let mock = Mock::with_clock(FakeServer::new(seed), TokioClock::new());
     let deletes = [
         DeleteAnswer::Status,
@@ -220,12 +220,12 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
     };
     let (sets, pods) = (informer(SETS, seed), informer(PODS, !seed));
     // A choice of its own, so that all others of the seed stay the same. With no backlog, every change is merged.
-    let backlog = Entropy::Seed(seed ^ 0xbac_c106).pick(&[4096, 1, 0]);
+    let backlog = Entropy::of(seed ^ 0xbac_c106).pick(&[4096, 1, 0]);
     let worker = Worker {
         mock: mock.clone(),
         log: log.clone(),
         desk: Arc::default(),
-        dice: Arc::new(Mutex::new(Entropy::Seed(!seed))),
+        dice: Arc::new(Mutex::new(Entropy::of(!seed))),
         pods: pods.lister(),
     };
     // No run begins before its writes are seen, however long that takes.

@@ -103,7 +103,7 @@ pub(super) async fn play(seed: u64) -> Verdict {
 
 impl World {
     fn new(seed: u64) -> Result<Self, Wrong> {
-        let mut dice = Entropy::Seed(seed ^ 0xf1ee7);
+        let mut dice = Entropy::of(seed ^ 0xf1ee7);
         let clock = TokioClock::new();
         let servers = (0..u64::from(SERVERS))
             .map(|number| Mock::with_clock(FakeServer::new(seed ^ number), clock))
@@ -125,7 +125,7 @@ impl World {
             joined: BTreeMap::new(),
             labelled: BTreeSet::new(),
             views,
-            dice: Entropy::Seed(u64::from(dice.below(u32::MAX))),
+            dice: Entropy::of(u64::from(dice.below(u32::MAX))),
         };
         for number in 0..world.servers.len() {
             for namespace in NAMESPACES {

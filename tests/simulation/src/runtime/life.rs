@@ -47,7 +47,7 @@ pub(super) struct Life {
 
 impl Kit {
     pub(super) fn of_seed(seed: u64) -> Self {
-        let dice = &mut Entropy::Seed(seed ^ 0x5eed);
+        let dice = &mut Entropy::of(seed ^ 0x5eed);
         Self {
             namespaces: dice.one_in(3),
             journal: !dice.one_in(3),

@@ -50,7 +50,7 @@ impl Listener {
         let recorder = Recorder {
             fold: Arc::clone(&fold),
             user: Arc::clone(user),
-            dice: Entropy::Seed(u64::from(dice.below(1 << 20))),
+            dice: Entropy::of(u64::from(dice.below(1 << 20))),
         };
         let sort = dice.below(3);
         let [is_filtered, is_resynced] = [(); 2].map(|()| !is_plain && dice.one_in(3));

@@ -71,7 +71,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, kit: Kit) -> Result<Self, Wrong> {
-        let mut dice = Entropy::Seed(!seed);
+        let mut dice = Entropy::of(!seed);
         let mock = Mock::with_clock(FakeServer::new(seed), TokioClock::new());
         if kit.slow {
             mock.with(|server| server.config_mut().latency = Duration::from_millis(700));

@@ -45,7 +45,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Entropy::Seed(seed);
+        let mut dice = Entropy::of(seed);
         let mock = Mock::with_clock(FakeServer::new(seed), TokioClock::new());
         let user = Arc::new(User::default());
         let source = if dice.one_in(2) {

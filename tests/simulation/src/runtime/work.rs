@@ -41,7 +41,7 @@ impl Workers {
         let desk = Arc::new(Mutex::new(Desk::default()));
         let mut tasks = JoinSet::new();
         for worker in 0..count {
-            let dice = Entropy::Seed(worker + u64::from(dice.below(1 << 20)));
+            let dice = Entropy::of(worker + u64::from(dice.below(1 << 20)));
             tasks.spawn(work(queue.clone(), Arc::clone(&desk), dice));
         }
         Self { queue, desk, tasks }
