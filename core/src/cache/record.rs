@@ -15,7 +15,7 @@ pub enum Record<'a> {
     Put {
         /// Its key.
         key: &'a str,
-        /// Its JSON, as passed by [`Decode::persist`](crate::Decode::persist).
+        /// Its JSON, as passed by [`Decode::persist`].
         object: &'a [u8],
     },
     /// An object was deleted.

@@ -107,7 +107,7 @@ pub trait Decode {
         (fingerprint != 0 || size_of_val(self) == 0).then_some(fingerprint)
     }
 
-    /// Calls `keep` with the bytes that a [`RecordLog`](crate::journal::RecordLog) stores for an object: JSON or protobuf
+    /// Calls `keep` with the bytes that a journal stores for an object: JSON or protobuf
     /// that includes the object's identity, and from which [`Decode::decode`] produces the same value.
     ///
     /// The default passes the object as received. A decoder that stores few fields should pass only those, and a decoder
