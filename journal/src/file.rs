@@ -404,7 +404,7 @@ mod tests {
 
     /// With large and small steps, from a slow disk and from memory.
     #[test]
-    fn however_it_is_read_it_is_the_same() {
+    fn records_do_not_depend_on_the_size_of_reads() {
         let folder =
             std::env::temp_dir().join(std::format!("informer-read-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -443,7 +443,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nobody_else_can_read_the_files() {
+    fn the_files_are_readable_by_their_owner_alone() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder =
             std::env::temp_dir().join(std::format!("informer-mode-{}", std::process::id()));

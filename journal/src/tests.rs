@@ -234,7 +234,7 @@ fn keeps_what_a_version_covers<I: Index>(memory: &Memory) {
 }
 
 #[test]
-fn what_a_version_covers_is_there() {
+fn records_before_a_version_are_restored() {
     keeps_what_a_version_covers::<Keys>(&Memory::default());
     keeps_what_a_version_covers::<Scanned>(&Memory::default());
 }
@@ -334,7 +334,7 @@ fn it_is_whole_wherever_it_is_damaged() {
 
 /// In a single pass, each object is passed on once, unless it is taken back.
 #[test]
-fn what_turns_out_not_to_count_is_taken_back() {
+fn records_of_a_damaged_version_are_taken_back() {
     let (mut log, _) = load::<Keys>(Memory::default());
     let mut append = |record| log.append(record).unwrap();
     append(put("a", b"1"));
@@ -458,7 +458,7 @@ fn another_cache_is_refused_and_stays_until_there_is_one_of_ours() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error_and_harms_nothing() {
+fn a_record_that_does_not_fit_is_an_error_and_harms_nothing() {
     let small = Memory::of_size(1 << 10);
     let (mut log, _) = load::<Scanned>(small);
     log.append(Record::Put {

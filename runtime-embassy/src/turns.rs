@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_waiting_holds_nobody_back() {
+    fn a_dropped_wait_passes_its_turn_on() {
         let turns = Turns::<3>::new();
         let [a, b, c] = [
             turns.join().unwrap(),

@@ -520,7 +520,7 @@ fn a_cache_that_is_emptied_is_refilled_by_few_lists() {
 }
 
 #[test]
-fn who_waits_hears_of_every_change() {
+fn changed_returns_after_every_change() {
     let mut bench = Bench::new(4096);
     let (maps, _log) = bench.watch("configmaps");
     let seen = Rc::new(RefCell::new(Vec::new()));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_go_on_ends_nothing() {
+    fn block_on_returns_none_for_a_future_that_never_ends() {
         let mut simulation = Simulation::new(&VirtualClock::new());
         assert_eq!(simulation.block_on(core::future::pending::<u8>()), None);
     }

@@ -142,7 +142,7 @@ const fn drift(count: usize, repair: bool) -> AuditVerdict {
 }
 
 #[test]
-fn what_is_the_same_is_clean() {
+fn an_equal_cache_is_clean() {
     let mut both = Both::new(&["a", "b", "c"]);
     let start = both.now;
     for _ in 0..10 {
@@ -204,7 +204,7 @@ fn each_kind_of_drift_is_found_and_repaired_once() {
 /// The cache shows an older state, since a newer one could not be used. One repair is requested for it, as for any
 /// other difference. If the server has lost it, it is swept.
 #[test]
-fn what_is_stale_is_looked_at_as_well() {
+fn stale_objects_are_audited() {
     let mut both = Both::new(&["a", "stale"]);
     assert_eq!(both.audit(), drift(1, true), "it may be usable again");
     assert_eq!(both.audit(), drift(1, false));
@@ -234,7 +234,7 @@ fn another_object_with_the_same_version_is_drift() {
 }
 
 #[test]
-fn what_lags_is_waited_for() {
+fn the_audit_waits_for_a_lagging_watch() {
     let mut both = Both::new(&["a", "b", "c"]);
     both.due();
     both.put("a");
@@ -251,7 +251,7 @@ fn what_lags_is_waited_for() {
 }
 
 #[test]
-fn what_changes_after_the_list_is_not_judged() {
+fn changes_after_the_list_are_not_drift() {
     let mut both = Both::new(&["a", "b", "c"]);
     both.due();
     both.list();

@@ -241,7 +241,7 @@ fn a_restarted_first_list_notifies_nothing_of_the_first_attempt() {
 
 /// Watch events between the end of the first list and its pop are notified after that list.
 #[test]
-fn what_comes_right_after_the_first_list_is_notified_once() {
+fn events_right_after_the_first_list_are_notified_once() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.added(0, "b", 6);
@@ -454,7 +454,7 @@ fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_notified_twice() {
 }
 
 #[test]
-fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
+fn an_unusable_object_keeps_its_older_state_and_is_stale() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
     pods.notified();
@@ -712,7 +712,7 @@ fn between_a_deletion_and_an_addition_the_new_object_is_not_notified_yet() {
 }
 
 #[test]
-fn what_an_unknown_source_brings_is_rejected() {
+fn steps_of_an_unknown_source_are_rejected() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.notified();

@@ -178,7 +178,7 @@ fn a_slow_listener_holds_back_nobody_and_keeps_no_log() {
 }
 
 #[test]
-fn one_that_joins_late_first_gets_what_is_there() {
+fn a_late_listener_first_gets_the_cached_objects() {
     let mut listeners = Listeners::default();
     note(&mut listeners, "+x9");
     let id = listeners.join(

@@ -22,7 +22,7 @@ fn queue() -> PolledQueue<&'static str> {
 
 /// Many producers and many workers, in an order determined by a seed.
 #[test]
-fn k01_whatever_is_added_is_done_and_nothing_after_the_end() {
+fn k01_every_added_key_is_taken_and_none_after_the_end() {
     for seed in 0..crate::rounds(200) {
         let drain = seed % 2 == 0;
         let mut rng = Rng::new(seed);
@@ -76,7 +76,7 @@ fn k01_whatever_is_added_is_done_and_nothing_after_the_end() {
 }
 
 #[test]
-fn k02_what_is_added_while_it_is_worked_on_is_done_again_and_not_at_once() {
+fn k02_a_key_added_while_worked_on_is_taken_again_after_done() {
     let mut queue = queue();
     queue.add(at(0), "a");
     assert_eq!(queue.take(at(0)), Some("a"));
@@ -93,7 +93,7 @@ fn k02_what_is_added_while_it_is_worked_on_is_done_again_and_not_at_once() {
 }
 
 #[test]
-fn k03_what_waits_is_not_added_again() {
+fn k03_a_pending_key_is_not_added_again() {
     let mut queue = queue();
     for key in ["a", "b", "a", "a"] {
         queue.add(at(0), key);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not() {
+    fn invalid_names_are_refused() {
         let long = "a".repeat(64);
         for (resource, part, name) in [
             (PODS.namespace("my team"), NamePart::Namespace, "my team"),

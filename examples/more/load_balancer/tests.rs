@@ -49,7 +49,7 @@ impl Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_in_the_cluster_changes_outside() {
+async fn changes_in_the_cluster_reach_the_load_balancer() {
     let running = start(Duration::ZERO).await;
     let route = |port| Route {
         port,

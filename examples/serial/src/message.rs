@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_message_is_read_back() {
         for kind in KINDS {
             let number = 0x0102_0304;
             let header = Header { kind, number };

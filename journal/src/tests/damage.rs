@@ -123,7 +123,7 @@ fn each_damage_is_counted_with_its_reason() {
 }
 
 #[test]
-fn what_was_not_finished_is_counted() {
+fn unfinished_records_are_counted() {
     let (mut log, _) = load::<Keys>(Memory::default());
     log.append(put("a", b"1")).unwrap();
     log.append(Record::Version(Reached::new("1"))).unwrap();

@@ -289,7 +289,7 @@ async fn a_streaming_list_that_is_refused_is_a_list() {
 
 /// What the engine only reports is no error: a program that ends at the first one would end for nothing.
 #[tokio::test(start_paused = true)]
-async fn what_fails_no_request_is_no_error() {
+async fn a_report_without_a_failed_request_is_no_error() {
     let mock = server();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(20)).on(Verb::List)));
     let mut events = pin!(watcher(pods(&mock), Config::default()));

@@ -73,7 +73,7 @@ async fn the_store_follows_the_watch() {
 
 /// Defect 5: of several tasks that wait for the first list, one is woken.
 #[tokio::test(start_paused = true)]
-async fn k5_all_who_wait_for_the_first_list_are_woken() {
+async fn k5_all_tasks_that_wait_for_the_first_list_are_woken() {
     for drops in [false, true] {
         let (store, mut writer) = store::<ConfigMap>();
         let waiting: Vec<_> = (0..10)

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_or_invalid_heads_are_refused() {
         for (headers, problem) in [
             (
                 "Content-Length: 1\r\nContent-Length: 2\r\n",

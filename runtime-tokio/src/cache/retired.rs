@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_helper_thread_stays_when_the_driver_waits() {
+    fn objects_of_a_helper_thread_stay_when_the_driver_waits() {
         let retired = Retired::default();
         let decoded = || {
             drop(retired.help(true));

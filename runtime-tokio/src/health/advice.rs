@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_installed_is_named() {
+    fn a_resource_that_is_not_installed_is_named() {
         let text = advice("not-found", Phase::List, WIDGETS, "").unwrap();
         assert!(text.contains("CustomResourceDefinition"), "{text}");
         assert!(text.contains("--api-group=example.com"), "{text}");

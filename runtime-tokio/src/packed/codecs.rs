@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_another_use_the_same_and_at_once_each_has_its_own() {
+    fn calls_in_turn_share_a_codec_and_nested_calls_do_not() {
         let codecs = Codecs::new(make);
         let made = || MADE.load(Ordering::Relaxed);
         let first = codecs.lend(|tool| *tool);

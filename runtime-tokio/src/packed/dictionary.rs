@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_objects_share_is_in_the_dictionary_and_so_are_its_statistics() {
+    fn a_dictionary_contains_shared_text_and_statistics() {
         let shared = words(7, 300);
         let object = |number| format!("{{{shared}{}}}", words(1000 + number, 30));
         let samples = samples_of(object);

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_is_text_and_no_markup() {
+    fn text_of_a_server_is_escaped() {
         assert_eq!(
             Escaped("<script>\"a\" & 'b'").to_string(),
             "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;"

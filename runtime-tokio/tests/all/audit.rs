@@ -217,7 +217,7 @@ async fn a_list_that_was_cut_never_counts() {
 
 /// An object that the decoder rejects cannot be in the cache. It causes one relist, and not one for each audit.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
+async fn a_difference_that_a_relist_cannot_repair_causes_one_relist() {
     struct Kept;
     impl Form for Kept {
         type Stored = Self;
@@ -248,7 +248,7 @@ async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
 /// The cache shows an older state of an object, since the newest one could not be used, and the server loses the
 /// object: it is swept within a period. If the server loses a later usable change, the repair delivers it.
 #[tokio::test(start_paused = true)]
-async fn what_is_stale_is_audited_as_well() {
+async fn stale_objects_are_audited() {
     struct Kept;
     impl Form for Kept {
         type Stored = Self;

@@ -385,7 +385,7 @@ async fn the_scope_and_the_kind_of_owners_are_read_from_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_watched_is_mapped_to_keys() {
+async fn watched_objects_are_mapped_to_keys() {
     let mock = server();
     let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
     let log = Log::default();

@@ -25,7 +25,7 @@ fn elect(leases: &Leases, name: &str) -> (Leadership, Election<Access>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_leads_and_the_next_follows_when_it_is_cut_off() {
+async fn a_leader_that_is_cut_off_stops_before_the_next_one_leads() {
     let leases = Leases::default();
     let (a, _a) = join(&leases, "a");
     assert!(a.acquired().await);
@@ -54,7 +54,7 @@ async fn one_leads_and_the_next_follows_when_it_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_resigns_makes_room_at_once() {
+async fn a_leader_that_resigns_is_replaced_at_once() {
     let leases = Leases::default();
     let (a, a_runs) = join(&leases, "a");
     assert!(a.acquired().await);
@@ -73,7 +73,7 @@ async fn who_resigns_makes_room_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_killed_leads_until_its_time_is_over_and_no_longer() {
+async fn a_killed_leader_leads_until_its_time_is_over_and_no_longer() {
     let leases = Leases::default();
     let (a, a_runs) = join(&leases, "a");
     assert!(a.acquired().await);

@@ -23,7 +23,7 @@ fn pod(name: &str) -> serde_json::Value {
 /// The hook runs between the notification of listeners and the update that tasks wait for, as a listener on another
 /// thread sometimes does.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_notified_of_synced_sees_the_version() {
+async fn a_listener_notified_of_synced_reads_the_synced_version() {
     let mock = server();
     mock.create("pods", pod("web")).unwrap();
     type Reader = (Informer<Raw>, Mutex<Subscription<Raw>>);

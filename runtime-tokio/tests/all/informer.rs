@@ -310,7 +310,7 @@ async fn a_wait_for_sync_fails_with_the_reason_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_can_wait_for_ones_own_write() {
+async fn wait_until_returns_when_the_cache_has_a_write() {
     let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
     let (pods, driver) = start(&mock);

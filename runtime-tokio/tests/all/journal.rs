@@ -396,7 +396,7 @@ async fn every_decoder_finds_again_what_it_kept() {
 
 /// Large data is decoded by several threads, and applied in turns.
 #[tokio::test(start_paused = true)]
-async fn what_several_threads_decode_is_stale_all_the_same() {
+async fn a_cache_restored_by_several_threads_is_stale_until_synced() {
     let place = Place::new(0);
     for number in 0..600 {
         let mut pod = pod(&format!("p{number}"), 0);
@@ -434,7 +434,7 @@ fn picky(raw: &RawObject<'_>) -> Result<Picked, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_used_is_stale_after_a_start_too() {
+async fn an_unusable_object_is_stale_after_a_restart_too() {
     let place = Place::new(3);
     let running = run(place.builder_with::<Picked, _>(picky));
     running.pods.synced().await.unwrap();
@@ -454,7 +454,7 @@ async fn what_could_not_be_used_is_stale_after_a_start_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_used_is_listed_at_the_next_start() {
+async fn an_unusable_object_is_listed_at_the_next_start() {
     let place = Place::new(3);
     let running = run(place.builder_with::<Picked, _>(picky));
     running.pods.synced().await.unwrap();
@@ -599,7 +599,7 @@ async fn a_file_takes_no_more_than_twice_what_it_holds() {
 
 /// The file's last version is removed, so records that it superseded count again. Then nothing is valid.
 #[tokio::test(start_paused = true)]
-async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
+async fn a_damaged_record_is_not_served_but_the_state_before_it_is() {
     for decoders in [0, 2] {
         let place = Place::new(3);
         place.fill().await;

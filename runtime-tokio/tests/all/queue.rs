@@ -86,7 +86,7 @@ async fn delays_and_retries_take_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_waiting_loses_nothing() {
+async fn a_key_is_not_lost_when_a_waiter_gives_up() {
     let queue = queue();
     for key in 0..50 {
         let (gave_up, ()) = tokio::join!(timeout(secs(1), queue.next()), async {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_matter_goes() {
+    fn irrelevant_actions_are_removed() {
         let mut plan = Plan::of_seed(3);
         plan.actions.insert(100, Action::Delete(77));
         plan.actions.insert(200, Action::Put(77, 1));

@@ -106,7 +106,7 @@ async fn in_protobuf() {
 
 /// A change of any expected value is detected, and the failure names it.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_as_expected_is_noticed() {
+async fn a_change_of_an_expected_value_is_detected() {
     let all = own(Mode::List);
     let scenario = all.iter().find(|scenario| scenario.name == "list-expired");
     let scenario = scenario.expect("a scenario with a delay");

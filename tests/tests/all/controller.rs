@@ -186,7 +186,7 @@ fn marking(
 
 /// Handlers and readers see only decoded values, also as the old state of an update and in a deletion.
 #[tokio::test(start_paused = true)]
-async fn c04_what_was_decoded_is_all_that_is_seen() {
+async fn c04_only_decoded_values_are_seen() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a"]);
         let decode = marking(&Arc::default());

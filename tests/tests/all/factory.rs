@@ -70,7 +70,7 @@ fn names<F: Form>(informer: &Informer<F>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_the_same_gets_the_same() {
+async fn equal_requests_return_the_same_informer() {
     let mock = server();
     let factory = start(&mock);
     let one = factory.informer::<Pod>();
@@ -347,7 +347,7 @@ async fn a_list_of_namespaces_is_one_cache_with_one_source_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_is_named_with_the_reason() {
+async fn synced_within_names_each_missing_informer_with_its_reason() {
     let mock = server();
     let forbidden = "pods is forbidden: User \"system:serviceaccount:default:me\" cannot list resource \"pods\"";
     mock.with(|server| {

@@ -108,7 +108,7 @@ async fn it_holds_back_and_lets_go() {
 }
 
 #[tokio::test]
-async fn what_is_half_open_stays_so_and_others_work() {
+async fn a_frozen_connection_stays_half_open_and_others_work() {
     let proxy = proxied().await;
     let mut frozen = connect(&proxy).await;
     ask(&mut frozen, 1).await;

@@ -9,7 +9,7 @@ use informer_simulation::fuzzing::TARGETS;
 use informer_tests::say;
 
 #[test]
-fn what_the_fuzzers_have_kept_is_taken() {
+fn inputs_of_the_corpora_cause_no_panic() {
     for (name, target) in TARGETS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../fuzz/corpus")

@@ -165,7 +165,7 @@ async fn a_panic_of_a_call_that_awaits_stays_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_stop_cuts_is_reported() {
+async fn notifications_cut_off_by_a_stop_are_reported() {
     let mock = server(&["a", "b", "c"]);
     let reports = Heard::default();
     let note = Arc::clone(&reports);

@@ -243,7 +243,7 @@ async fn a_missing_watch_verb_is_named_by_health() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
+async fn a_missing_resource_and_expired_credentials_have_their_advice() {
     let mock = server(&["a", "b"]);
     let widgets = Resource::new("example.com", "v1", "widgets");
     let widgets = Informer::<Raw>::builder_for(&mock.transport(), widgets).spawn();

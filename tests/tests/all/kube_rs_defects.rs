@@ -138,7 +138,7 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
 
 /// 5: all tasks that wait for the first list are woken, and later ones do not wait.
 #[tokio::test(start_paused = true)]
-async fn k5_all_who_wait_for_the_first_list_are_woken() {
+async fn k5_all_tasks_that_wait_for_the_first_list_are_woken() {
     let mock = server(&[]);
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(5))));
     let (pods, _) = start_with(&mock, Initial::List);

@@ -127,7 +127,7 @@ fn there_are_214_scenarios() {
 }
 
 #[test]
-fn what_is_wrong_with_the_table_is_noticed() {
+fn errors_in_the_table_are_detected() {
     let table = |change: &dyn Fn(&str) -> Option<String>| {
         let row =
             |id: &String| change(id).unwrap_or_else(|| format!("| {id} | `a.rs::test` | |\n"));

@@ -195,7 +195,7 @@ async fn s05_handlers_may_join_while_the_driver_starts() {
 /// Without a watch a Pod changes and another is created; then the watch cannot resume. Handlers are notified of these
 /// two, and a handler that wants replays of all three.
 #[tokio::test(start_paused = true)]
-async fn s06_what_happened_during_a_disruption_is_notified() {
+async fn s06_changes_during_a_disruption_are_notified() {
     let mock = server(&["pod1", "pod2"]);
     let (pods, _driver) = spawn(&mock);
     let (plain, replayed, resynced) = (
@@ -286,7 +286,7 @@ impl Form for Loud {
 
 /// A decoder replaces the transform: everyone sees its result.
 #[tokio::test(start_paused = true)]
-async fn s09_everybody_sees_what_the_decoder_made() {
+async fn s09_handlers_and_indexes_get_the_decoded_objects() {
     let mock = server(&["pod1", "pod2"]);
     let loud = |raw: &RawObject<'_>| {
         Ok::<_, core::convert::Infallible>(Loud(raw.name().to_string().to_uppercase()))
@@ -844,7 +844,7 @@ async fn x01_unchanged_objects_of_a_relist_are_notified_on_request() {
 
 /// Events pending for a handler that is removed are dropped, as in client-go, and reported.
 #[tokio::test(start_paused = true)]
-async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
+async fn x07_notifications_pending_at_removal_are_dropped_and_reported() {
     let mock = server(&["a", "b", "c"]);
     let (pods, driver, texts) = telling(&mock);
     tokio::spawn(driver.run());

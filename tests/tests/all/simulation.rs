@@ -38,13 +38,13 @@ fn fixed_storage_agrees_with_growing_storage() {
 
 /// With room for two objects nothing is lost silently, and objects that did not fit arrive once there is room.
 #[test]
-fn what_does_not_fit_is_reported_and_comes_when_there_is_room() {
+fn objects_that_do_not_fit_are_reported_and_arrive_when_there_is_room() {
     clean(Variant::Small, 1_000, threads());
 }
 
 /// A process with a journal that dies repeatedly always restores a state that the server had.
 #[test]
-fn what_is_restored_is_a_state_that_the_server_had() {
+fn a_restored_state_is_one_that_the_server_had() {
     clean(Variant::Journal, 1_000, threads());
 }
 

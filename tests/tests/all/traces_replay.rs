@@ -204,7 +204,7 @@ fn a_difference_says_where_it_is() {
 
 /// The keys of a store come from a hash map: client-go may queue them in any order. Nothing else may differ.
 #[test]
-fn only_what_has_no_order_may_differ_in_it() {
+fn only_unordered_keys_may_differ_in_a_trace() {
     let object = |key| json!({"key": key, "rv": "1", "node": "n", "zones": []});
     let indices = json!({"namespace": {"": ["p", "q"]}, "node": {"n": ["p", "q"]}});
     let trace = |listed: [&str; 4], later: [&str; 5]| {

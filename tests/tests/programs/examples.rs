@@ -65,7 +65,7 @@ async fn each_runs_by_its_one_command() {
 
 /// An example reports what the cluster lacks.
 #[tokio::test]
-async fn what_the_cluster_lacks_is_reported() {
+async fn an_example_reports_a_resource_that_the_cluster_lacks() {
     let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     let serving = serve(server, "127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", serving.local_addr());

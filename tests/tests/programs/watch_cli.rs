@@ -107,7 +107,7 @@ async fn fails_with(arguments: &[&str], environment: &[(&str, &str)], says: &[&s
 }
 
 #[tokio::test]
-async fn what_it_does_not_understand_it_says_in_a_line() {
+async fn invalid_arguments_are_reported_in_one_line() {
     fails(
         &["nosuchthing"],
         &[

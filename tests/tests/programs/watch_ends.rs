@@ -76,7 +76,7 @@ async fn without_the_right_to_watch_the_list_is_shown() {
 }
 
 #[tokio::test]
-async fn what_trying_again_does_not_mend_ends_it() {
+async fn a_permanent_error_ends_the_program() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     let (server, url) = serve_pods(1).await;
@@ -150,7 +150,7 @@ async fn the_end_of_an_outage_is_reported() {
 /// Only a closed pipe ends it silently.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_cannot_be_written_is_an_error() {
+async fn a_failed_write_to_standard_output_is_an_error() {
     let (reader, gone) = std::io::pipe().unwrap();
     drop(reader);
     let full = std::fs::File::options()

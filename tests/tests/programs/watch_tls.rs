@@ -132,7 +132,7 @@ async fn a_cluster_that_is_not_verified_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_cluster_is_said_in_one_line() {
+async fn a_problem_with_a_cluster_is_reported_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let (ca, other) = (Ca::new("this"), Ca::new("other"));
     for (name, expired, trusted, says) in [

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn invalid_tokens_are_refused() {
         assert!(parse(" \n").is_err());
         assert!(parse("a\nb").is_err());
         assert!(parse("a b").is_err());

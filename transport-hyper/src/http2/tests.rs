@@ -207,7 +207,7 @@ async fn two_hundred_streams_on_one_connection_of_which_some_are_not_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reads_holds_back_its_own_stream_alone() {
+async fn an_unread_body_holds_back_its_own_stream_alone() {
     let (connection, server) = pair(None, 10).await;
     let mut asked = serve(server);
     let mut idle = Vec::new();
@@ -541,7 +541,7 @@ async fn a_connection_that_is_cut_is_reported_to_every_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_who_has_a_connection_closes_it() {
+async fn the_last_body_closes_a_dropped_connection() {
     let (connection, server) = pair(Some((12, 10)), 10).await;
     let mut asked = serve(server);
     let (mut body, mut stream) = open(&connection, &mut asked).await;
@@ -553,7 +553,7 @@ async fn the_last_who_has_a_connection_closes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_http2_is_reported() {
+async fn a_server_without_http2_is_reported() {
     let (ours, mut theirs) = duplex(1 << 16);
     tokio::spawn(async move {
         let mut preface = [0; 24];

@@ -105,7 +105,7 @@ fn files_are_found_beside_the_kubeconfig() {
 }
 
 #[test]
-fn what_is_missing_is_reported() {
+fn missing_entries_are_reported() {
     let folder = folder();
     let config = Kubeconfig::from_file(write(&folder, "config", &one("", ""))).unwrap();
     assert!(
@@ -124,7 +124,7 @@ fn what_is_missing_is_reported() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_reported_without_secrets() {
+fn an_invalid_kubeconfig_is_reported_without_secrets() {
     let folder = folder();
     let path = write(&folder, "config", "users: [name: s3cret");
     let problem = Kubeconfig::from_file(path).unwrap_err().to_string();
@@ -334,7 +334,7 @@ async fn a_plugin_may_give_a_certificate() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_a_plugin_is_reported_without_what_it_gave() {
+async fn a_failed_plugin_is_reported_without_its_output() {
     for (script, expected) in [
         ("echo s3cret; exit 3", "failed: exit status: 3"),
         ("echo s3cret", "returned invalid JSON"),

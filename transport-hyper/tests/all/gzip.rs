@@ -237,7 +237,7 @@ async fn a_connection_that_breaks_gives_what_came_before() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_decoded_is_reported_and_closes_the_connection() {
+async fn an_undecodable_body_is_reported_and_closes_the_connection() {
     let server = Server::start().await;
     let (good, mut bad) = (member(b"good"), member(b"bad"));
     let at = bad.len() - 8;

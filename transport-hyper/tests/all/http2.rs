@@ -341,7 +341,7 @@ async fn without_idle_time_each_request_opens_one_connection() {
 }
 
 #[tokio::test]
-async fn the_waiting_for_a_connection_goes_on_when_the_first_who_wanted_it_does_not() {
+async fn a_connection_opens_although_its_first_request_stalls_or_is_dropped() {
     let mut server = Http2Server::start(100).await;
     let transport = server.transport();
     // It begins to connect and is not polled again.

@@ -213,7 +213,7 @@ async fn a_reset_is_reported() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_reported() {
+async fn a_port_without_a_listener_is_reported() {
     let server = Server::start().await;
     let port = server.port;
     let mut transport = server.transport();
@@ -271,7 +271,7 @@ async fn an_ipv6_address_works() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_http_is_reported() {
+async fn a_server_that_does_not_speak_http_is_reported() {
     let (server, mut transport) = started().await;
     let (answer, _peer) = answered(&mut transport, &server, "SSH-2.0-OpenSSH_9.9\r\n").await;
     let error = answer.unwrap_err();

@@ -154,7 +154,7 @@ async fn failed(wrong: Wrong) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_is_found() {
+async fn each_wrong_transport_fails_its_check() {
     for (wrong, expected) in [
         (
             Wrong::DropsRetryAfter,

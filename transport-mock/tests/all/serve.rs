@@ -225,7 +225,7 @@ async fn faults_on_the_wire() {
 }
 
 #[tokio::test]
-async fn what_is_no_request() {
+async fn invalid_requests_are_refused() {
     let (_, address) = start(FakeServer::new(1)).await;
     for (text, status) in [
         ("\0\0\r\n\r\n".to_string(), 400),
@@ -240,7 +240,7 @@ async fn what_is_no_request() {
 }
 
 #[tokio::test]
-async fn who_goes_is_forgotten() {
+async fn the_response_of_a_closed_connection_is_forgotten() {
     let (mock, address) = start(FakeServer::new(1)).await;
     let mut client = Client::new(address).await;
     client

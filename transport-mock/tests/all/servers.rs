@@ -207,7 +207,7 @@ fn beyond_the_limit_of_streams_requests_wait() {
 
 #[cfg(feature = "std")]
 #[test]
-fn who_waits_for_a_stream_is_woken_by_an_end() {
+fn a_request_that_waits_for_a_stream_is_woken_by_an_end() {
     use informer_mock::{Get, Mock, Simulation, Transport};
     let mut config = Config::default();
     config.stream_limit = Some(1);

@@ -116,7 +116,7 @@ fn the_status_is_written_alone() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_writes_are_refused() {
     let mut server = FakeServer::new(1);
     for (method, target, body, status) in [
         (

@@ -410,7 +410,7 @@ mod full {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_the_rest_stays() {
+    fn keys_that_do_not_fit_are_refused_and_the_rest_stays() {
         let mut rig = rig(Some("a 0 b 0 c 0 long-key 0"));
         for (line, why) in [
             ("add c 3", KeyError::Full),

@@ -355,7 +355,7 @@ fn a_key_may_be_given<S: Functions>() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_the_rest_stays() {
+fn objects_that_do_not_fit_are_refused_and_the_rest_stays() {
     let mut store = Indexer::<Obj, Inline<2, 5, 16>>::new(Obj::write_key);
     store.add(obj("a", "1")).unwrap();
     assert_eq!(store.add(obj("long-a", "1")), Err(KeyError::TooLong));
@@ -389,7 +389,7 @@ fn fixed_storage_has_room_for_eight_indexes() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn where_an_index_function_panics_nothing_is_stored() {
+fn nothing_is_stored_when_an_index_function_panics() {
     use core::panic::AssertUnwindSafe;
     use std::panic::catch_unwind;
 

@@ -48,7 +48,7 @@ fn created_again() -> Pods<Heap> {
 }
 
 #[test]
-fn what_a_shard_reports_late_does_not_replace_a_newer_object() {
+fn late_events_of_a_shard_do_not_replace_a_newer_object() {
     let mut pods = created_again();
     pods.x(1, Change::Modified, "u1", "7");
     pods.x(1, Change::Deleted, "u1", "8");

@@ -14,7 +14,7 @@ fn overfull() -> Pods<Small> {
 }
 
 #[test]
-fn what_has_no_room_is_refused_until_there_is_room() {
+fn objects_without_room_are_refused_until_there_is_room() {
     let mut pods = overfull();
     pods.done(0, 5);
     assert_eq!(

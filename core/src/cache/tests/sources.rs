@@ -14,7 +14,7 @@ fn a_source_that_joins_a_synced_cache_adds_nothing_to_the_initial_list() {
 }
 
 #[test]
-fn what_a_removed_source_had_is_deleted_and_its_id_is_unknown() {
+fn objects_of_a_removed_source_are_deleted_and_its_id_is_unknown() {
     let mut pods = pods(CacheConfig::default(), 2);
     pods.list(0, 5, &[("a", 1)]);
     pods.list(1, 6, &[("b", 1)]);

@@ -89,7 +89,7 @@ fn a_surrogate_pair_is_a_character() {
 }
 
 #[test]
-fn what_nobody_wants_may_be_as_deep_as_it_likes() {
+fn ignored_members_may_be_of_any_depth() {
     // serde-json-core alone would overflow the stack on this input, which no test survives.
     let deep = format!("{}{}", "[{\"a\":".repeat(50_000), "1}]".repeat(50_000));
     let json = format!(r#"{{"deep":{deep},"name":"x"}}"#);

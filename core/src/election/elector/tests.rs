@@ -199,7 +199,7 @@ fn a_renewal_that_fails_for_once_is_made_up_for() {
 
 /// It believes that it leads, and reads that another replica does.
 #[test]
-fn who_reads_that_another_holds_the_lease_leads_no_more() {
+fn a_leader_that_reads_another_holder_stops_leading() {
     let mut api = Api::default();
     let mut a = elector("a");
     api.serve(at(0), &mut a);
@@ -238,7 +238,7 @@ fn giving_up_comes_to_an_end() {
 }
 
 #[test]
-fn what_is_given_up_is_taken_at_once() {
+fn a_released_lease_is_taken_at_once() {
     let mut api = Api::default();
     let (mut a, mut b) = (elector("a"), elector("b"));
     api.serve(at(0), &mut a);

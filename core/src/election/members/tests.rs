@@ -32,7 +32,7 @@ fn owned(members: &Members, second: u64) -> usize {
 }
 
 #[test]
-fn one_alone_has_everything_after_a_while() {
+fn a_single_replica_owns_all_keys_after_a_while() {
     let mut a = members("a");
     assert_eq!(a.next_change(at(0)), None);
     live(&mut a, 0, 14, &[]);
@@ -112,7 +112,7 @@ fn a_late_answer_is_as_old_as_its_question() {
 
 /// A Lease that was unchanged for long in an old list may have been renewed since. Its holder then still has its keys.
 #[test]
-fn nobody_is_taken_for_dead_by_an_old_list() {
+fn an_old_list_does_not_make_a_replica_dead() {
     let mut a = members("a");
     live(&mut a, 0, 19, &[("b", "0")]);
     live(&mut a, 20, 26, &[("b", "1")]);
@@ -134,7 +134,7 @@ fn nobody_is_taken_for_dead_by_an_old_list() {
 }
 
 #[test]
-fn who_resigns_has_nothing_whatever_comes_after() {
+fn a_replica_that_resigned_never_owns_a_key_again() {
     let mut a = members("a");
     live(&mut a, 0, 20, &[]);
     assert_eq!(owned(&a, 20), 6);

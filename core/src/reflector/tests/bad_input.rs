@@ -12,7 +12,7 @@ use crate::{Frame, Heap, Instant, Output, Reflector, Resource};
 
 /// Bodies that break a list: a report, a delay, another list, and no sweep.
 #[test]
-fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
+fn a_body_that_is_no_list_fails_the_run_and_sweeps_nothing() {
     let status = status(410, "Expired");
     let bodies = r#"
         not-json   | <html><body>Please log in</body></html>
@@ -188,7 +188,7 @@ fn a_deletion_needs_no_more_than_an_identity() {
 }
 
 #[test]
-fn what_cannot_be_named_is_skipped() {
+fn objects_of_another_kind_or_without_a_name_are_skipped() {
     for (class, object) in nameless() {
         let mut w = World::list().watching();
         let start = b"{\"type\":\"ADDED\",\"object\":";

@@ -34,7 +34,7 @@ fn an_event_or_a_bookmark_confirms_what_was_restored() {
 }
 
 #[test]
-fn where_nobody_can_be_reached_it_is_tried_again_without_a_list() {
+fn an_unreachable_server_is_retried_without_a_list() {
     for mut w in both() {
         for kind in [
             FailureKind::Dns,

@@ -86,7 +86,7 @@ fn t03_only_429_and_5xx_with_retry_after_are_asked_again() {
 
 /// A refused connection is never retried within the reflector, and neither are failures of TLS or DNS.
 #[test]
-fn t03_what_was_never_sent_is_not_repeated_below() {
+fn t03_an_unsent_request_is_not_retried_within_the_reflector() {
     for kind in [
         FailureKind::Refused,
         FailureKind::Tls,

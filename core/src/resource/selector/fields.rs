@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_parsed_selector_keeps_its_text() {
         for text in [
             "",
             "a=b",

@@ -44,7 +44,7 @@ async fn get(device: &mut Device) -> (Vec<u8>, Result<u16, SerialError>) {
 /// Under noise a response is correct or an error, and the data before the error is correct too. Without noise it is
 /// correct, whatever happened before.
 #[tokio::test(start_paused = true)]
-async fn what_comes_through_is_right() {
+async fn responses_under_noise_are_correct_or_errors() {
     let (mut whole, mut failed) = (0, 0);
     for seed in 0..150 {
         let run = async {

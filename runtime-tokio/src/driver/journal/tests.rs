@@ -66,7 +66,7 @@ async fn a_writer_that_panics_is_reported_and_holds_nobody_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_room_without_a_writer() {
+async fn a_wait_for_room_ends_with_the_writer() {
     let folder = tempfile::tempdir().unwrap();
     let pods = Resource::new("", "v1", "pods");
     let source = Journal::file(folder.path().join("pods")).of_source(&pods, 0, false);
