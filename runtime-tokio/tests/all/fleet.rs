@@ -8,6 +8,7 @@ use informer_mock::{FakeServer, Fault, json};
 use informer_tokio::controller::{Controller, Task, WriteLog};
 use informer_tokio::factory::Factory;
 use informer_tokio::handler::HandlerOptions;
+use informer_tokio::informer::ExpectedState;
 use informer_tokio::transport::BoxTransport;
 use informer_tokio::{Event, Handlers, Informer, Key, Raw, Resource, Subscription, boxed};
 use tokio::time::{sleep, timeout};
@@ -128,6 +129,8 @@ async fn clusters_join_and_leave() {
     factory.join("eu", transport(&eu));
     let pods = factory.raw("pods").unwrap().get();
     let of_prod = factory.raw("pods").unwrap().namespace("prod").get();
+    let of_two = factory.raw("pods").unwrap();
+    let of_two = of_two.namespaces(["prod", "test"]).get();
     let nodes = factory.raw("nodes").unwrap().get();
     eu.put("nodes", json!({ "metadata": { "name": "n1" } }))
         .unwrap();
@@ -139,6 +142,12 @@ async fn clusters_join_and_leave() {
     settle().await;
     assert_eq!(keys(&pods), ["eu:prod/web", "us:prod/web", "us:test/web"]);
     assert_eq!(keys(&of_prod), ["eu:prod/web", "us:prod/web"]);
+    assert_eq!(keys(&of_two), keys(&pods), "both namespaces have joined");
+    assert!(of_two.is_synced());
+    let later = factory.raw("pods").unwrap();
+    let later = later.namespaces(["other", "test"]).get();
+    later.synced().await.unwrap();
+    assert_eq!(keys(&later), ["us:test/web"]);
     assert_eq!(keys(&nodes), ["eu:/n1"]);
     let lister = pods.lister();
     assert_eq!(lister.list_in("us:prod").len(), 1);
@@ -177,6 +186,14 @@ async fn clusters_join_and_leave() {
     settle().await;
     assert_eq!(events(&mut heard).await, ["+eu:prod/more"]);
     assert!(pods.is_synced());
+    // Only a write to a cluster with a list is awaited.
+    let (log, resource) = (WriteLog::default(), Resource::new("", "v1", "pods"));
+    log.attach(&pods);
+    log.record(&resource, "us:prod/new", "1000", None);
+    let seen = timeout(Duration::from_secs(5), log.seen());
+    seen.await.unwrap().unwrap();
+    log.record(&resource, "eu:prod/new", "1000", None);
+    assert!(timeout(Duration::from_secs(5), log.seen()).await.is_err());
     us.with(FakeServer::clear_faults);
     sleep(Duration::from_secs(60)).await;
     assert_eq!(events(&mut heard).await, ["+us:prod/late", "+us:prod/web"]);
@@ -346,10 +363,11 @@ async fn a_cluster_that_joins_again_is_replaced() {
     assert_eq!(keys(&pods), ["eu:prod/new"]);
 }
 
-/// The versions of the new cluster say nothing about a write to the one before.
+/// The versions of the new cluster say nothing about a write to the one before, and neither do those of another one.
 #[tokio::test(start_paused = true)]
 async fn a_write_to_a_cluster_that_was_replaced_is_not_awaited() {
-    let (before, after) = (server(), server());
+    let (before, after, us) = (server(), server(), server());
+    pod(&us, "prod", "web");
     for round in 0..50 {
         let labels = json!({ "round": round.to_string() });
         let pod = json!({ "metadata": { "namespace": "prod", "name": "web", "labels": labels } });
@@ -359,11 +377,20 @@ async fn a_write_to_a_cluster_that_was_replaced_is_not_awaited() {
     let (factory, driver) = Factory::of_clusters().build();
     tokio::spawn(driver.run());
     factory.join("eu", transport(&before));
+    factory.join("us", transport(&us));
     let pods = factory.raw("pods").unwrap().get();
     let log = WriteLog::default();
     log.attach(&pods);
     pods.synced().await.unwrap();
     let resource = Resource::new("", "v1", "pods");
+    let uid = pods.lister().get_by_key("eu:prod/web").unwrap();
+    let version = before.delete("pods", "prod", "web").unwrap();
+    let gone = ExpectedState::gone(&uid.uid().to_string(), &version.to_string());
+    let gone = pods.wait_for_write("eu:prod/web", gone);
+    timeout(Duration::from_secs(5), gone)
+        .await
+        .unwrap()
+        .unwrap();
     log.record(&resource, "eu:prod/late", "1000", None);
     let direct = pods.wait_for_write("eu:prod/late", "1000");
     let waits = async { tokio::join!(log.seen(), direct) };
@@ -372,7 +399,7 @@ async fn a_write_to_a_cluster_that_was_replaced_is_not_awaited() {
     factory.join("eu", transport(&after));
     let waited = waits.await.expect("the write never arrives");
     assert!(matches!(waited, (Ok(()), Ok(()))));
-    assert_eq!(keys(&pods), ["eu:prod/other"]);
+    assert_eq!(keys(&pods), ["eu:prod/other", "us:prod/web"]);
     // Writes to the new one are awaited.
     log.record(&resource, "eu:prod/new", "1000", None);
     assert!(timeout(Duration::from_secs(5), log.seen()).await.is_err());
