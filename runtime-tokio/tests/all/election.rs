@@ -4,8 +4,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use futures_util::stream;
+use informer_core::queue::Exponential;
 use informer_mock::json;
-use informer_tokio::controller::{Controller, ControllerHandle, Next};
+use informer_tokio::controller::{Controller, ControllerHandle};
 use informer_tokio::election::{Election, ElectionConfig, Leadership};
 use informer_tokio::{Informer, Key, Raw, Resource};
 use tokio::task::JoinHandle;
@@ -94,6 +95,8 @@ struct Team {
     mock: Server,
     /// The runs that have begun and ended, by replica.
     runs: Arc<Mutex<Vec<(&'static str, &'static str)>>>,
+    /// The number of each attempt, by replica.
+    attempts: Arc<Mutex<Vec<(&'static str, u32)>>>,
 }
 
 impl Team {
@@ -102,23 +105,28 @@ impl Team {
             leases: Leases::default(),
             mock: server_of(1),
             runs: Arc::default(),
+            attempts: Arc::default(),
         }
     }
 
-    /// Starts a controller whose runs take three seconds, after which the key is requeued.
+    /// Starts a controller whose runs fail after three seconds, and whose keys are retried after one.
     fn start(&self, name: &'static str) -> (ControllerHandle, Leadership, JoinHandle<()>) {
         let (leadership, election) = elect(&self.leases, name);
         let transport = self.mock.transport();
         let controller = Controller::new(Informer::<Raw>::builder_for(&transport, PODS))
+            .limit(Exponential::new(secs(1), secs(1)))
+            .on_failure(|_, _| {})
             .elected((leadership.clone(), election));
         let (handle, runs) = (controller.handle(), Arc::clone(&self.runs));
-        let running = controller.run(move |_| {
+        let attempts = Arc::clone(&self.attempts);
+        let running = controller.run(move |task| {
             let runs = Arc::clone(&runs);
+            attempts.lock().unwrap().push((name, task.attempt()));
             async move {
                 let run = Run(runs, name);
                 run.note("begins");
                 sleep(secs(3)).await;
-                Ok::<_, std::io::Error>(Next::after(secs(1)))
+                Err::<(), _>("not yet")
             }
         });
         let running = async {
@@ -205,8 +213,11 @@ async fn a_controller_that_loses_the_lease_waits_for_it() {
     b.stop();
     b_runs.await.unwrap();
     team.runs();
+    let before = core::mem::take(&mut *team.attempts.lock().unwrap());
+    assert!(before.contains(&("a", 1)), "{before:?}");
     sleep(secs(15)).await;
     assert_eq!(team.runs()[0], ("a", "begins"));
+    assert_eq!(team.attempts.lock().unwrap()[0], ("a", 0));
     // The controller ends with the election.
     leads.resign().await;
     timeout(secs(5), a_runs).await.unwrap().unwrap();

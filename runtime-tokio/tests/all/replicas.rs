@@ -227,9 +227,15 @@ async fn keys_are_spread_and_move_when_they_have_to() {
     a.leave().await;
     sleep(secs(3)).await;
     assert!(of_c < 60 && owned(&c) == 60);
-    // A replica that is cut off stops by itself, and its runs are cut.
+    // A replica that is cut off stops by itself, and all its runs are cut.
     leases.cut_off("c");
+    for key in &keys {
+        mock.update("pods", pod(key.name(), 1)).unwrap();
+    }
+    let before = c.controller.metrics().cut;
     sleep(secs(13)).await;
-    assert_eq!((owned(&c), c.controller.metrics().running), (0, 0));
+    let metrics = c.controller.metrics();
+    assert_eq!((owned(&c), metrics.running), (0, 0));
+    assert_eq!(metrics.cut - before, 5);
     assert!(!c.replica.is_active());
 }
