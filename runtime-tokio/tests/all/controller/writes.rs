@@ -87,8 +87,9 @@ async fn no_run_sees_a_state_from_before_the_writes_of_its_key() {
         for name in ["a", "b", "c"] {
             mock.create("replicasets.apps", set(name, 0)).unwrap();
         }
-        let log = WriteLog::default();
-        let sets = slow(&mock, &log, SETS);
+        // Each informer has a log of its own.
+        let [of_sets, log] = [WriteLog::default(), WriteLog::default()];
+        let sets = slow(&mock, &of_sets, SETS);
         let pods = slow(&mock, &log, PODS);
         let client = Client {
             mock: mock.clone(),
@@ -96,29 +97,31 @@ async fn no_run_sees_a_state_from_before_the_writes_of_its_key() {
         };
         // The Pods that exist, as the runs know from their writes.
         let exist: Arc<Mutex<BTreeMap<String, bool>>> = Arc::default();
-        let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log))
+        let controller = Controller::new(Provided::from(sets.clone()).with_writes(&of_sets))
             .owns(Provided::from(pods.clone()).with_writes(&log))
             .workers(2);
         let controller = run(controller, {
             let (lister, exist) = (pods.lister(), Arc::clone(&exist));
             move |task: Task<Raw>| {
-                let name = task.name().to_owned();
                 let wanted = task
                     .object()
                     .and_then(|set| set.string_at(&["spec", "replicas"]))
                     .is_none();
                 assert!(wanted, "a round is a number");
-                let shown = lister.get_by_key(task.as_str()).is_some();
-                let written = exist.lock().unwrap().get(&name).copied();
-                assert!(
-                    written.is_none_or(|written| written == shown),
-                    "{name} is {written:?} and seen as {shown} with {answer:?}"
-                );
                 // Each run changes what the last one did.
-                let owned = pod(&name, &[("ReplicaSet", &name, true)]);
-                client.send(if shown { "DELETE" } else { "POST" }, &PODS, &name, &owned);
-                exist.lock().unwrap().insert(name, !shown);
-                core::future::ready(Ok(()))
+                for name in ["one", "two"].map(|pod| format!("{}-{pod}", task.name())) {
+                    let shown = lister.get("prod", &name).is_some();
+                    let written = exist.lock().unwrap().get(&name).copied();
+                    assert!(
+                        written.is_none_or(|written| written == shown),
+                        "{name} is {written:?} and seen as {shown} with {answer:?}"
+                    );
+                    let owned = pod(&name, &[("ReplicaSet", task.name(), true)]);
+                    client.send(if shown { "DELETE" } else { "POST" }, &PODS, &name, &owned);
+                    exist.lock().unwrap().insert(name, !shown);
+                }
+                // The events of its Pods are not all that leads to the next run.
+                core::future::ready(Ok(Next::after(secs(1))))
             }
         });
         sleep(secs(300)).await;
@@ -174,63 +177,81 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     assert_eq!(waits(&log).await, 0);
 }
 
-/// Somebody undoes a write while its informer has no watch, so the cache shows no difference and no event tells of it.
+/// Somebody undoes a write while its informer has no watch, so the cache shows no difference and no event tells of it. A
+/// later write of the same run is not undone.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
-    mock.create("replicasets.apps", set("b", 0)).unwrap();
-    let on_node = |name: &str, node: &str| {
-        let mut pod = pod(name, &[]);
-        pod["spec"] = json!({ "nodeName": node });
-        pod
-    };
-    mock.create("pods", on_node("b", "old")).unwrap();
-    let log = WriteLog::default();
-    let client = Client {
-        mock: mock.clone(),
-        log: log.clone(),
-    };
-    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
-    pods.synced().await.unwrap();
-    let away = Fault::refuse().on_path("/api/v1/pods").always();
-    mock.with(|server| {
-        server.cut_watches();
-        server.inject(away);
-    });
-    let node = |pod: &informer_tokio::Entry<Raw>| pod.string_at(&["spec", "nodeName"]);
-    let moved = Predicate::new(move |old, new| node(old) != node(new));
-    let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log)).watches(
-        Provided::from(pods.clone()).with_writes(&log).when(moved),
-        |pod| [pod.key().clone()],
-    );
-    let controller = run(controller, {
-        let lister = pods.lister();
-        move |task: Task<Raw>| {
-            let shown = lister.get_by_key(task.as_str());
-            let method = if shown.is_some() { "PUT" } else { "POST" };
-            if shown.as_ref().and_then(node).as_deref() != Some("new") {
-                client.send(method, &PODS, task.name(), &on_node(task.name(), "new"));
+    for recorded in [false, true] {
+        let mock = server();
+        mock.create("replicasets.apps", set("a", 0)).unwrap();
+        mock.create("replicasets.apps", set("b", 0)).unwrap();
+        let on_node = |name: &str, node: &str| {
+            let mut pod = pod(name, &[]);
+            pod["spec"] = json!({ "nodeName": node });
+            pod
+        };
+        mock.create("pods", on_node("b", "old")).unwrap();
+        let log = WriteLog::default();
+        // A log without informers, if the runs record their writes themselves.
+        let used = if recorded {
+            log.clone()
+        } else {
+            WriteLog::default()
+        };
+        let client = Client {
+            mock: mock.clone(),
+            log: used,
+        };
+        let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+        pods.synced().await.unwrap();
+        let away = Fault::refuse().on_path("/api/v1/pods").always();
+        mock.with(|server| {
+            server.cut_watches();
+            server.inject(away);
+        });
+        let node = |pod: &informer_tokio::Entry<Raw>| pod.string_at(&["spec", "nodeName"]);
+        let moved = Predicate::new(move |old, new| node(old) != node(new));
+        let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log)).watches(
+            Provided::from(pods.clone()).with_writes(&log).when(moved),
+            |pod| (!pod.name().starts_with("beside")).then(|| pod.key().clone()),
+        );
+        let controller = run(controller, {
+            let pods = pods.clone();
+            move |task: Task<Raw>| {
+                let lister = pods.lister();
+                let send = |name: &str| {
+                    let shown = lister.get("prod", name);
+                    let method = if shown.is_some() { "PUT" } else { "POST" };
+                    if shown.as_ref().and_then(node).as_deref() != Some("new") {
+                        let version = client.send(method, &PODS, name, &on_node(name, "new"));
+                        if !recorded {
+                            let key = Key::new(&format!("prod/{name}"));
+                            task.wrote(&pods, &key, &*version.to_string());
+                        }
+                    }
+                };
+                send(task.name());
+                send(&format!("beside-{}", task.name()));
+                core::future::ready(Ok(()))
             }
-            core::future::ready(Ok(()))
+        });
+        sleep(secs(5)).await;
+        assert_eq!(controller.handle.metrics().waiting_for_writes, 2);
+        mock.delete("pods", "prod", "a").unwrap();
+        mock.put("pods", on_node("b", "old")).unwrap();
+        mock.with(FakeServer::clear_faults);
+        sleep(secs(120)).await;
+        let node = |name: &str| {
+            mock.with(|server| Some(server.get("pods", "prod", name)?["spec"]["nodeName"].clone()))
+        };
+        for name in ["a", "b", "beside-a", "beside-b"] {
+            assert_eq!(node(name), Some(json!("new")), "{name}, {recorded}");
         }
-    });
-    sleep(secs(5)).await;
-    assert_eq!(controller.handle.metrics().waiting_for_writes, 2);
-    mock.delete("pods", "prod", "a").unwrap();
-    mock.put("pods", on_node("b", "old")).unwrap();
-    mock.with(FakeServer::clear_faults);
-    sleep(secs(120)).await;
-    let node = |name: &str| {
-        mock.with(|server| Some(server.get("pods", "prod", name)?["spec"]["nodeName"].clone()))
-    };
-    assert_eq!(
-        (node("a"), node("b")),
-        (Some(json!("new")), Some(json!("new")))
-    );
-    let metrics = controller.handle.metrics();
-    assert!(metrics.succeeded <= 6, "{metrics:?}");
-    controller.stop().await;
+        let metrics = controller.handle.metrics();
+        assert_eq!((metrics.panicked, metrics.writes_not_seen), (0, 0));
+        assert!(metrics.succeeded <= 6, "{metrics:?}");
+        controller.stop().await;
+    }
 }
 
 /// The second write of a run to an object supersedes the first one, and that is no news.
@@ -417,12 +438,30 @@ async fn a_controller_runs_its_informers() {
     let wanted = wanted.map(|(key, round)| (key.to_owned(), round.map(str::to_owned)));
     assert_eq!(*rounds.lock().unwrap(), BTreeMap::from(wanted));
     assert_eq!(mock.with(FakeServer::open_responses).0, 2);
+    let health = controller.handle.health();
+    let health: Vec<_> = health.iter().map(|one| (&*one.name, one.synced)).collect();
+    assert_eq!(health, [("replicasets.v1.apps", true), ("pods.v1", true)]);
     assert_eq!(controller.stop().await, Stopped::default());
     assert_eq!(
         mock.with(FakeServer::open_responses),
         (0, 0),
         "the informers have ended"
     );
+
+    // A dropped future ends them as well, which is no fault of theirs.
+    let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = |resource| {
+        let reports = Arc::clone(&reports);
+        builder(resource).on_report(move |report| reports.lock().unwrap().push(report.to_string()))
+    };
+    let controller = Controller::new(heard(SETS)).owns(heard(PODS));
+    let dropped = run(controller, noting(&Log::default()));
+    settle().await;
+    assert_eq!(mock.with(FakeServer::open_responses).0, 2);
+    dropped.ended.abort();
+    settle().await;
+    assert_eq!(mock.with(FakeServer::open_responses), (0, 0));
+    assert_eq!(*reports.lock().unwrap(), [""; 0]);
 
     // Without a list, it fails, and its informers end as well.
     mock.with(|server| server.inject(Fault::stall().on_path("/api/v1/pods").always()));
