@@ -117,7 +117,11 @@ async fn states_that_are_merged_away_are_reconciled() {
 /// Retries of the initial list do not keep a fresh change waiting, and neither do keys that asked for a time.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_comes_again_keeps_its_priority() {
-    for after in [None, Some(Next::after(secs(1)))] {
+    for (after, retry) in [
+        (None, Retry::Limited),
+        (None, Retry::After(secs(1))),
+        (Some(Next::after(secs(1))), Retry::Limited),
+    ] {
         let mock = server();
         for number in 0..100 {
             mock.create("replicasets.apps", set(&format!("old{number}"), 0))
@@ -127,9 +131,10 @@ async fn a_key_that_comes_again_keeps_its_priority() {
         sets.synced().await.unwrap();
         let log = Log::default();
         let controller = Controller::new(&sets).limit(Exponential::new(secs(1), secs(1)));
-        let controller = run(controller, {
+        let handle = controller.handle();
+        let reconcile = {
             let note = noting(&log);
-            move |task| {
+            move |task: Task<Raw>| {
                 let is_old = task.name().starts_with("old");
                 let noted = note(task);
                 async move {
@@ -142,14 +147,20 @@ async fn a_key_that_comes_again_keeps_its_priority() {
                     }
                 }
             }
-        });
+        };
+        let ended = tokio::spawn(controller.run_with(reconcile, move |_| retry));
         sleep(secs(60)).await;
         mock.put("replicasets.apps", set("fresh", 1)).unwrap();
         sleep(secs(3)).await;
         let runs = log.lock().unwrap().clone();
         let fresh = runs.iter().find(|(key, _)| key.contains("fresh")).unwrap();
-        assert!(fresh.1 <= 60, "it waited until {}: {after:?}", fresh.1);
-        controller.stop().await;
+        assert!(
+            fresh.1 <= 60,
+            "it waited until {}: {after:?}, {retry:?}",
+            fresh.1
+        );
+        handle.stop();
+        ended.await.unwrap().unwrap();
     }
     // A key can ask for another priority.
     let (mock, log) = (server(), Log::default());
@@ -242,6 +253,7 @@ async fn keys_of_a_stream_are_reconciled() {
         },
     );
     let controller = Controller::new(&sets)
+        .reconcile_on(futures_util::stream::iter([Key::new("prod/other")]))
         .reconcile_on(keys)
         .only(|key| key.name() != "no");
     let controller = run(controller, noting(&log));
@@ -249,7 +261,7 @@ async fn keys_of_a_stream_are_reconciled() {
         send.send(Key::new(key)).unwrap();
     }
     settle().await;
-    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    assert_eq!(names(&log), ["prod/a", "prod/b", "prod/other"]);
     drop(send);
     settle().await;
     controller.handle.enqueue(Key::new("prod/c"));
@@ -382,8 +394,10 @@ where
     mock.create("pods", first).unwrap();
     let (sets, log) = (informer(&mock, SETS), Log::default());
     let pods = Informer::<F>::builder_with(mock.transport(), PODS, decoder).initial(Initial::List);
-    let controller =
-        Controller::new(&sets).watches(pods.when(predicate), |pod| [pod.key().clone()]);
+    // All conditions must hold, whatever their order.
+    let always = || Predicate::new(|_, _| true);
+    let pods = pods.when(always()).when(predicate).when(always());
+    let controller = Controller::new(&sets).watches(pods, |pod| [pod.key().clone()]);
     let controller = run(controller, noting(&log));
     settle().await;
     assert_eq!(names(&log), ["prod/p"], "the initial state always counts");
