@@ -172,6 +172,7 @@ async fn a_namespace_whose_list_hangs_holds_up_nothing() {
         sleep(secs(900)).await;
         assert_eq!(*log.lock().unwrap(), [("a/x".to_owned(), 10)]);
         assert_eq!(controller.handle.metrics().waiting_for_lists, 1);
-        controller.stop().await;
+        let stopped = controller.stop().await;
+        assert_eq!((stopped.waiting, stopped.delayed, stopped.cut), (1, 0, 0));
     }
 }
