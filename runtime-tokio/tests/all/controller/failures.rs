@@ -238,21 +238,27 @@ async fn a_panic_in_on_failure_is_reported_and_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn the_results_of_runs_are_a_stream() {
     let mock = server();
-    for name in ["done", "fails", "panics"] {
+    for name in ["done", "fails", "panics", "stuck"] {
         mock.create("replicasets.apps", set(name, 0)).unwrap();
     }
-    let mut controller =
-        Controller::new(informer(&mock, SETS)).limit(Exponential::new(secs(60), secs(60)));
-    let results = controller.results();
+    let mut controller = Controller::new(informer(&mock, SETS))
+        .limit(Exponential::new(secs(60), secs(60)))
+        .run_within(secs(30))
+        .drain(secs(1));
+    let (results, others) = (controller.results(), controller.results());
     let controller = run(controller, |task: Task<Raw>| async move {
         match task.name() {
             "done" => Ok(()),
             "fails" => Err("no".to_owned()),
-            _ => panic!("ouch"),
+            "panics" => panic!("ouch"),
+            _ => core::future::pending().await,
         }
     });
+    sleep(secs(31)).await;
+    controller.handle.enqueue(Key::new("prod/stuck"));
     settle().await;
     controller.stop().await;
+    assert_eq!(others.count().await, 5, "another reader");
     let results: Vec<_> = results.collect().await;
     let mut shown: Vec<_> = results
         .iter()
@@ -263,12 +269,16 @@ async fn the_results_of_runs_are_a_stream() {
         })
         .collect();
     shown.sort_by_key(|(name, ..)| *name);
+    let late = "cut, since the run took longer than 30s";
+    let cut = "cut by a stop, or because the key belongs to another controller";
     assert_eq!(
         shown,
         [
             ("done", Ok(Next::done()), 0),
             ("fails", Err("no".to_owned()), 0),
             ("panics", Err("panicked: ouch".to_owned()), 0),
+            ("stuck", Err(late.to_owned()), 0),
+            ("stuck", Err(cut.to_owned()), 0),
         ]
     );
 }
@@ -337,26 +347,29 @@ async fn an_error_keeps_its_type_and_its_causes() {
     running.await.unwrap().unwrap();
 }
 
-/// A key that fails after a stop was requested is not retried, and counts as left.
+/// Keys that fail after a stop was requested are not retried, and count as left.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_fails_during_the_stop_is_counted() {
-    for fails in [true, false] {
-        let mock = server();
-        mock.create("replicasets.apps", set("a", 0)).unwrap();
-        let controller = run(
-            Controller::new(informer(&mock, SETS)),
-            move |_| async move {
-                sleep(secs(10)).await;
-                if fails {
-                    return Err("no".to_owned());
-                }
-                Ok(Next::after(secs(1)))
-            },
-        );
-        sleep(secs(1)).await;
-        let stopped = controller.stop().await;
-        assert_eq!((stopped.waiting, stopped.delayed, stopped.cut), (0, 1, 0));
+    let mock = server();
+    for name in ["again", "done", "fails", "panics", "stuck"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
     }
+    let controller = Controller::new(informer(&mock, SETS))
+        .workers(5)
+        .run_within(secs(20));
+    let controller = run(controller, |task: Task<Raw>| async move {
+        sleep(secs(10)).await;
+        match task.name() {
+            "again" => Ok(Next::after(secs(1))),
+            "done" => Ok(Next::done()),
+            "fails" => Err("no".to_owned()),
+            "panics" => panic!("ouch"),
+            _ => core::future::pending().await,
+        }
+    });
+    sleep(secs(1)).await;
+    let stopped = controller.stop().await;
+    assert_eq!((stopped.waiting, stopped.delayed, stopped.cut), (0, 4, 0));
 }
 
 /// What ends with a panic is counted and logged, and the rest of the controller goes on, or stops without an election.
@@ -439,18 +452,30 @@ async fn a_run_that_does_not_end_is_reported_or_cut() {
             if task.name() == "stuck" && task.attempt() < 2 {
                 core::future::pending::<()>().await;
             }
+            if task.name() == "slow" {
+                sleep(secs(1000)).await;
+            }
             Ok(())
         });
         (controller, reported)
     };
     let (controller, reported) = start(None);
-    sleep(secs(3600)).await;
+    // Another one, which begins later and ends.
+    sleep(secs(100)).await;
+    controller.handle.enqueue(Key::new("prod/slow"));
+    sleep(secs(800)).await;
+    let [stuck, slow] = ["prod/stuck", "prod/slow"];
+    assert_eq!(
+        controller.handle.metrics().long_runs,
+        [stuck, slow].map(Key::new)
+    );
+    sleep(secs(2700)).await;
     assert_eq!(
         *reported.lock().unwrap(),
-        ["prod/stuck: the run has not ended for 600s"]
+        [stuck, slow].map(|key| format!("{key}: the run has not ended for 600s"))
     );
     let metrics = controller.handle.metrics();
-    assert_eq!((metrics.running, metrics.succeeded), (1, 1));
+    assert_eq!((metrics.running, metrics.succeeded), (1, 2));
     assert!(metrics.queue.longest_running >= secs(3599));
     assert_eq!(metrics.long_runs, [Key::new("prod/stuck")]);
     assert_eq!(controller.stop().await.cut, 1);
