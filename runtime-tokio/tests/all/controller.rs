@@ -161,30 +161,40 @@ async fn each_key_is_reconciled_by_one_at_a_time() {
     assert_eq!(controller.stop().await, Stopped::default());
 }
 
-/// Nothing is reconciled before the last informer is synced. It fails if one is late or ends.
+/// Nothing is reconciled before the last informer is synced, also of two of the same resource. It fails if one is late or
+/// ends, and later it ends with any of them.
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_all_its_informers() {
     let mock = server();
     mock.create("replicasets.apps", set("a", 0)).unwrap();
     mock.create("pods", pod("p", &[("ReplicaSet", "b", true)]))
         .unwrap();
-    mock.with(|server| server.inject(Fault::delay(secs(20)).on_path("/api/v1/pods")));
+    let second = Fault::delay(secs(20))
+        .on(Verb::List)
+        .on_path("/api/v1/pods")
+        .skip(1);
+    mock.with(|server| server.inject(second));
     let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    let late = informer(&mock, PODS);
     let log = Log::default();
-    let controller = run(Controller::new(&sets).owns(&pods), noting(&log));
+    let controller = Controller::new(&sets).owns(&pods).owns(&late);
+    let controller = run(controller, noting(&log));
     sleep(secs(10)).await;
-    assert!(sets.is_synced() && !pods.is_synced());
+    assert!(sets.is_synced() && pods.is_synced() && !late.is_synced());
     assert_eq!(names(&log), [""; 0]);
     sleep(secs(15)).await;
     assert_eq!(names(&log), ["prod/a", "prod/b"]);
-    assert_eq!(controller.stop().await, Stopped::default());
+    late.stop();
+    let stopped = timeout(secs(100), controller.ended).await;
+    assert_eq!(stopped.unwrap().unwrap(), Stopped::default());
 
     mock.with(|server| server.inject(Fault::stall().on_path("/api/v1/pods").always()));
-    let pods = informer(&mock, PODS);
-    let late = Controller::new(&sets).owns(&pods).sync_within(secs(30));
-    let error = late.run(noting(&log)).await.unwrap_err();
+    let (pods, others) = (informer(&mock, PODS), informer(&mock, PODS));
+    let late = Controller::new(&sets).owns(&pods).owns(&others);
+    let late = late.sync_within(secs(30)).run(noting(&log));
+    let error = late.await.unwrap_err();
     assert_eq!(error.waited, secs(30));
-    assert_eq!(error.missing.len(), 1);
+    assert_eq!(error.missing.len(), 2);
     let ended = Controller::new(&sets).owns(&pods);
     let (error, ()) = tokio::join!(ended.run(noting(&log)), async {
         sleep(secs(5)).await;
@@ -399,11 +409,12 @@ async fn watched_objects_are_mapped_to_keys() {
             let of = pod.string_at(&["spec", "of"]).unwrap_or_default();
             of.split(',').map(Key::new).collect::<Vec<_>>()
         })
-        .only(|key| key.as_str() != "prod/no");
+        .only(|key| key.as_str() != "prod/no")
+        .only(|key| key.as_str() != "prod/nor");
     let controller = run(controller, noting(&log));
     settle().await;
     let of = |name: &str, of: &str| json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "of": of } });
-    mock.create("pods", of("p", "prod/a,prod/b,prod/no"))
+    mock.create("pods", of("p", "prod/a,prod/b,prod/no,prod/nor"))
         .unwrap();
     mock.create("pods", of("wild", "prod/c")).unwrap();
     settle().await;
@@ -418,25 +429,33 @@ async fn watched_objects_are_mapped_to_keys() {
     controller.stop().await;
 }
 
-/// A key is replayed once per period, however many objects belong to it.
+/// An object is replayed once per period, however many others belong to it, and the others are not. All keys that follow
+/// from objects come after those that have changed.
 #[tokio::test(start_paused = true)]
 async fn a_resync_reconciles_every_key_again() {
     let mock = server();
     for name in ["a", "b"] {
         mock.create("replicasets.apps", set(name, 0)).unwrap();
     }
-    mock.create("pods", pod("p", &[("ReplicaSet", "a", true)]))
-        .unwrap();
+    for owner in ["a", "gone"] {
+        mock.create("pods", pod(owner, &[("ReplicaSet", owner, true)]))
+            .unwrap();
+    }
     let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
     let log = Log::default();
     let controller = run(
-        Controller::new(&sets).owns(&pods).resync(secs(60)),
+        Controller::new(&sets)
+            .owns(&pods)
+            .resync(secs(60))
+            .debounce(secs(5)),
         noting(&log),
     );
     sleep(secs(30)).await;
-    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    assert_eq!(names(&log), ["prod/a", "prod/b", "prod/gone"]);
     let requests = mock.log().iter().count();
     sleep(secs(60)).await;
+    // It is no change.
+    assert!(log.lock().unwrap().iter().all(|(_, second)| *second == 60));
     assert_eq!(names(&log), ["prod/a", "prod/b"]);
     assert_eq!(
         mock.log().iter().count(),
@@ -444,8 +463,11 @@ async fn a_resync_reconciles_every_key_again() {
         "the server was not asked"
     );
     controller.handle.enqueue_all();
+    controller.handle.enqueue(Key::new("prod/fresh"));
     settle().await;
-    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    assert_eq!(log.lock().unwrap()[0].0, "prod/fresh");
+    let all = ["prod/a", "prod/b", "prod/fresh", "prod/gone"];
+    assert_eq!(names(&log), all);
     controller.stop().await;
 }
 
@@ -652,9 +674,11 @@ async fn waiting_for_a_write_has_an_end() {
     let text = "prod/a: replicasets.v1.apps did not show the write of prod/a at 1000000 within 45s";
     assert_eq!(*notified.lock().unwrap(), [text]);
     // A stop does not wait for it.
-    let start = Instant::now();
+    let (start, handle) = (Instant::now(), controller.handle.clone());
+    assert_eq!(handle.metrics().waiting_for_writes, 1);
     controller.stop().await;
     assert!(start.elapsed() < secs(1));
+    assert_eq!(handle.metrics().waiting_for_writes, 0);
 }
 
 /// A stop lets running reconciliations finish and begins none. A drain also processes waiting keys. Slow runs are cut.
@@ -675,8 +699,9 @@ async fn stops_are_clean() {
         run(controller.workers(2), move |_| {
             let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
             async move {
-                begun.fetch_add(1, Ordering::Relaxed);
-                sleep(secs(10)).await;
+                // Two runs do not end at the same time.
+                let number = begun.fetch_add(1, Ordering::Relaxed) as u64;
+                sleep(secs(10 + number % 2)).await;
                 done.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
@@ -686,7 +711,10 @@ async fn stops_are_clean() {
 
     let controller = begin(Controller::new(&sets));
     sleep(secs(15)).await;
-    let stopped = controller.stop().await;
+    controller.handle.stop();
+    // It comes too late.
+    controller.handle.drain();
+    let stopped = controller.ended.await.unwrap();
     assert_eq!((stopped.waiting, stopped.cut), (2, 0));
     assert_eq!(counts(), (4, 4));
 
@@ -706,8 +734,10 @@ async fn stops_are_clean() {
         }
     }));
     sleep(secs(5)).await;
+    let handle = controller.handle.clone();
     let stopped = controller.stop().await;
     assert_eq!((stopped.waiting, stopped.cut), (4, 2));
+    assert_eq!((handle.metrics().running, handle.metrics().cut), (0, 2));
     assert_eq!((counts(), cut.load(Ordering::Relaxed)), ((2, 0), 2));
 
     // A drain that takes too long is cut as well, and one with a limit of zero ends at once.
