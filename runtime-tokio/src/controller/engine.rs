@@ -95,7 +95,8 @@ where
                 self.ended(ended);
             }
             Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
-            keys = self.held.released(), if self.held.len() > 0 => {
+            // A queue that is shutting down would discard them, uncounted.
+            keys = self.held.released(), if self.held.len() > 0 && !self.queue.is_shutting_down() => {
                 for key in keys {
                     self.queue.add_with_priority(key, LOW);
                 }
