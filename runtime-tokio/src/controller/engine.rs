@@ -368,7 +368,11 @@ where
     ) -> Stopped {
         // A sleep saturates.
         let until = tokio::time::sleep(drain).deadline();
-        let mut stopped = Stopped::default();
+        let mut stopped = Stopped {
+            // Each way to stop discards them.
+            delayed: self.queue.metrics().delayed,
+            ..Stopped::default()
+        };
         if *stop.borrow_and_update() == Stop::Drain {
             let queue = self.queue.clone();
             let mut drained = pin!(queue.shut_down_with_drain());
@@ -377,15 +381,11 @@ where
                     biased;
                     _ = stop.wait_for(|stop| *stop >= Stop::Now) => break,
                     () = tokio::time::sleep_until(until) => break,
-                    delayed = &mut drained => {
-                        stopped.delayed = delayed;
-                        break;
-                    }
+                    _ = &mut drained => break,
                     () = self.step(true) => {}
                 }
             }
         }
-        stopped.delayed += self.queue.metrics().delayed;
         self.queue.shut_down();
         stopped.waiting = self.queue.waiting() + self.held.len();
         while !self.running.is_empty() {

@@ -741,11 +741,14 @@ async fn stops_are_clean() {
     assert_eq!((counts(), cut.load(Ordering::Relaxed)), ((2, 0), 2));
 
     // A drain that takes too long is cut as well, and one with a limit of zero ends at once.
-    let controller = begin(Controller::new(&sets).drain(secs(12)));
+    let controller = Controller::new(&sets).drain(secs(12));
+    let controller = begin(controller.debounce(secs(100)));
     sleep(secs(5)).await;
+    mock.update("replicasets.apps", set("s0", 2)).unwrap();
+    settle().await;
     controller.handle.drain();
     let stopped = controller.ended.await.unwrap();
-    assert_eq!((stopped.waiting, stopped.cut), (2, 2));
+    assert_eq!((stopped.waiting, stopped.delayed, stopped.cut), (2, 1, 2));
 
     let controller = begin(Controller::new(&sets));
     sleep(secs(5)).await;
