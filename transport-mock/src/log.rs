@@ -164,7 +164,7 @@ impl fmt::Display for RequestRecord {
 /// Marks and indexes count from the first request ever, even if old requests have been dropped from the log.
 ///
 /// ```
-/// use informer_mock::{FakeServer, Instant};
+/// use informer_mock::{Backend as _, FakeServer, Instant};
 ///
 /// let mut server = FakeServer::new(1);
 /// let now = Instant::from_micros(0);
