@@ -127,6 +127,20 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
 
     /// Sends a GET request with its path and query, and its `Accept` header. It is for servers and transports that
     /// disturb responses in their own way; others use [`transport`](Self::transport).
+    ///
+    /// ```
+    /// use informer_mock::{FailureKind, FakeServer, Mock, Simulation};
+    ///
+    /// let mock = Mock::new(FakeServer::new(1));
+    /// let mut exchange = mock.open("/api/v1/pods", "application/json");
+    /// let read = Simulation::new(mock.clock()).block_on(async move {
+    ///     let head = exchange.head().await?;
+    ///     // Here a proxy could delay or change each part of the body.
+    ///     let part = exchange.chunk().await?;
+    ///     Ok::<_, FailureKind>((head.status, part.is_some()))
+    /// });
+    /// assert_eq!(read, Some(Ok((200, true))));
+    /// ```
     pub fn open(&self, target: &str, accept: &str) -> Exchange<B, T> {
         let now = self.clock.now();
         let id = self.lock().backend.handle_request(now, target, accept);

@@ -149,6 +149,7 @@ impl<R: Recording> Recording for Option<R> {
         let recorder = self.as_mut()?;
         recorder.restore(identity, decode, cache, source, notify, report)
     }
+
     fn records(&self) -> bool {
         self.as_ref().is_some_and(R::records)
     }
