@@ -35,6 +35,19 @@ async fn a_leader_that_is_cut_off_stops_before_the_next_one_leads() {
     assert!(a.is_leader() && !b.is_leader());
     assert_eq!(b.holder().as_deref(), Some("a"));
 
+    // A few requests that fail cost it nothing.
+    for name in ["a", "b"] {
+        leases.refuse(name);
+    }
+    let worked = a.while_leading(sleep(secs(5))).await;
+    assert!(worked.is_some() && a.error().is_some() && b.error().is_some());
+    for name in ["a", "b"] {
+        leases.reconnect(name);
+    }
+    let worked = a.while_leading(sleep(secs(5))).await;
+    assert!(worked.is_some() && !b.is_leader());
+    assert_eq!((a.error(), b.error()), (None, None));
+
     leases.cut_off("a");
     let worked = a.while_leading(sleep(secs(3600))).await;
     assert!(worked.is_none() && !a.is_leader());
@@ -285,8 +298,13 @@ async fn a_new_leader_reconciles_every_key_that_came_before() {
 /// Without the right to its Lease, a replica never reconciles anything, and everybody who asks learns why.
 #[tokio::test(start_paused = true)]
 async fn an_election_that_cannot_reach_its_lease_is_shown() {
+    // During the first read, and during the creation that follows it.
+    an_unreachable_lease_is_shown(0, "cannot read the Lease: ").await;
+    an_unreachable_lease_is_shown(45, "cannot write the Lease: ").await;
+}
+
+async fn an_unreachable_lease_is_shown(from: u64, first: &str) {
     let (leases, mock) = (Leases::default(), server_of(1));
-    leases.cut_off("a");
     let (leadership, election) = elect(&leases, "a");
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hook = Arc::clone(&heard);
@@ -298,14 +316,17 @@ async fn an_election_that_cannot_reach_its_lease_is_shown() {
     let controller = Controller::new(informer).elected((leadership.clone(), election));
     let handle = controller.handle();
     tokio::spawn(controller.run(|_| core::future::ready(Ok::<_, std::io::Error>(()))));
+    sleep(Duration::from_millis(from)).await;
+    leases.cut_off("a");
     sleep(secs(60)).await;
     let metrics = handle.metrics();
     let error = metrics.election_error.unwrap();
     assert!(error.starts_with("cannot read the Lease: "), "{error}");
     assert_eq!((metrics.is_active, metrics.succeeded), (Some(false), 0));
     assert_eq!(leadership.error(), Some(error.clone()));
-    let count = heard.lock().unwrap().len();
-    assert!(count > 3 && heard.lock().unwrap().iter().all(|heard| *heard == error));
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.len() > 3 && heard[0].starts_with(first), "{heard:?}");
+    assert!(heard[1..].iter().all(|heard| *heard == error));
 
     leases.reconnect("a");
     sleep(secs(60)).await;

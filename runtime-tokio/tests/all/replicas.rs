@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt as _;
 use informer_tokio::controller::{Controller, ControllerHandle, Task};
 use informer_tokio::election::Replica;
 use informer_tokio::{Informer, Key, Lister, Raw};
@@ -217,16 +218,38 @@ async fn keys_are_spread_and_move_when_they_have_to() {
     sleep(secs(10)).await;
     assert_eq!(owned(&a) + owned(&b) + owned(&c), 60);
     assert!(owned(&a) > 10 && owned(&b) > 10 && owned(&c) > 10);
-    let of_a = owned(&a);
-    b.kill();
+    let of_b = owned(&b);
+    a.kill();
     sleep(secs(10)).await;
-    assert_eq!(owned(&a), of_a, "it may yet be there");
+    assert_eq!(owned(&b), of_b, "it may yet be there");
     sleep(secs(10)).await;
-    assert_eq!(owned(&a) + owned(&c), 60);
+    assert_eq!(owned(&b) + owned(&c), 60);
     let of_c = owned(&c);
-    a.leave().await;
+    assert!(b.replica.resign().now_or_never().is_none());
+    assert_eq!(owned(&b), 0, "it has begun to leave");
+    b.leave().await;
     sleep(secs(3)).await;
     assert!(of_c < 60 && owned(&c) == 60);
+
+    // Some lists that fail cost nothing, and are shown.
+    leases.refuse("c list");
+    sleep(secs(5)).await;
+    let error = c.replica.error().unwrap();
+    assert_eq!(error, "cannot list the Leases of the replicas: refused");
+    leases.reconnect("c list");
+    sleep(secs(5)).await;
+    assert_eq!((c.replica.error(), owned(&c)), (None, 60));
+    // A Lease that cannot be removed, first since that fails, and then since there is no answer, stays alone.
+    let removal = "c remove a";
+    leases.refuse(removal);
+    sleep(secs(120)).await;
+    assert_eq!(leases.names(), ["a", "c"]);
+    leases.cut_off(removal);
+    sleep(secs(60)).await;
+    assert_eq!(owned(&c), 60, "it goes on listing");
+    leases.reconnect(removal);
+    sleep(secs(60)).await;
+    assert_eq!(leases.names(), ["c"]);
     // A replica that is cut off stops by itself, and all its runs are cut.
     leases.cut_off("c");
     for key in &keys {
@@ -238,4 +261,11 @@ async fn keys_are_spread_and_move_when_they_have_to() {
     assert_eq!((owned(&c), metrics.running), (0, 0));
     assert_eq!(metrics.cut - before, 5);
     assert!(!c.replica.is_active());
+    // One whose controller is dropped leaves.
+    leases.reconnect("c");
+    sleep(secs(40)).await;
+    assert_eq!(owned(&c), 60);
+    c.working.abort();
+    sleep(secs(1)).await;
+    assert_eq!((owned(&c), leases.holder("c").as_deref()), (0, Some("")));
 }

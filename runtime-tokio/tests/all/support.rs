@@ -109,8 +109,10 @@ pub(crate) struct Leases(Arc<Mutex<Api>>);
 struct Api {
     leases: BTreeMap<String, (LeaseRecord, u64)>,
     writes: u64,
-    /// The replicas that get no responses.
+    /// The replicas that get no responses, or those of their requests that get none, such as `a list`.
     cut_off: BTreeSet<String>,
+    /// The same of requests that fail.
+    refused: BTreeSet<String>,
 }
 
 /// The access of one replica to the Leases.
@@ -134,9 +136,15 @@ impl Leases {
         self.api().cut_off.insert(replica.to_owned());
     }
 
+    pub(crate) fn refuse(&self, replica: &str) {
+        self.api().refused.insert(replica.to_owned());
+    }
+
     /// Returns whether the replica was cut off.
     pub(crate) fn reconnect(&self, replica: &str) -> bool {
-        self.api().cut_off.remove(replica)
+        let mut api = self.api();
+        api.refused.remove(replica);
+        api.cut_off.remove(replica)
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -157,19 +165,26 @@ impl Leases {
 
 impl Access {
     /// A request takes time, and none arrives if the replica is cut off.
-    async fn reach(&self) -> MutexGuard<'_, Api> {
+    async fn reach(&self, request: &str) -> Result<MutexGuard<'_, Api>, String> {
         sleep(Duration::from_millis(30)).await;
-        if self.leases.api().cut_off.contains(&self.replica) {
+        let names = [self.replica.clone(), format!("{} {request}", self.replica)];
+        let has = |set: &BTreeSet<String>| names.iter().any(|name| set.contains(name));
+        let is_cut_off = has(&self.leases.api().cut_off);
+        if is_cut_off {
             core::future::pending::<()>().await;
         }
-        self.leases.api()
+        let api = self.leases.api();
+        if has(&api.refused) {
+            return Err("refused".to_owned());
+        }
+        Ok(api)
     }
 
-    async fn write(&self, record: &LeaseRecord, expected: Option<&str>) -> Written {
-        let mut api = self.reach().await;
+    async fn write(&self, record: &LeaseRecord, expected: Option<&str>) -> Result<Written, String> {
+        let mut api = self.reach("write").await?;
         let version = api.leases.get(&self.lease).map(|(_, at)| at.to_string());
         if version.as_deref() != expected {
-            return Written::Conflict;
+            return Ok(Written::Conflict);
         }
         api.writes += 1;
         let writes = api.writes;
@@ -178,7 +193,7 @@ impl Access {
             ..record.clone()
         };
         api.leases.insert(self.lease.clone(), (record, writes));
-        Written::Done(writes.to_string())
+        Ok(Written::Done(writes.to_string()))
     }
 }
 
@@ -186,12 +201,12 @@ impl LeaseClient for Access {
     type Error = String;
 
     async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, String> {
-        let lease = self.reach().await.leases.get(&self.lease).cloned();
+        let lease = self.reach("read").await?.leases.get(&self.lease).cloned();
         Ok(lease.map(|(record, version)| (record, version.to_string())))
     }
 
     async fn create(&mut self, record: &LeaseRecord) -> Result<Written, String> {
-        Ok(self.write(record, None).await)
+        self.write(record, None).await
     }
 
     async fn update(
@@ -200,7 +215,7 @@ impl LeaseClient for Access {
         version: &str,
         _: bool,
     ) -> Result<Written, String> {
-        Ok(self.write(record, Some(version)).await)
+        self.write(record, Some(version)).await
     }
 }
 
@@ -208,13 +223,13 @@ impl MembersClient for Access {
     type Error = String;
 
     async fn list(&mut self) -> Result<Vec<LeaseRecord>, String> {
-        let api = self.reach().await;
+        let api = self.reach("list").await?;
         let leases = api.leases.values();
         Ok(leases.map(|(record, _)| record.clone()).collect())
     }
 
     async fn remove(&mut self, gone: &LeaseRecord) -> Result<(), String> {
-        let mut api = self.reach().await;
+        let mut api = self.reach(&format!("remove {}", gone.holder)).await?;
         api.leases.retain(|_, (record, _)| record != gone);
         Ok(())
     }
