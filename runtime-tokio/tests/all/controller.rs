@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use informer_core::{Decode, Form, queue::Exponential};
 use informer_mock::{DeleteAnswer, FakeServer, Fault, Verb, Write, json};
 use informer_tokio::controller::{
-    Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Stopped, Task,
+    Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Provided, Stopped,
+    Task, WriteLog,
 };
 use informer_tokio::informer::{ExpectedState, Initial};
 use informer_tokio::{Informer, Key, Meta, Raw, Resource};
@@ -642,12 +643,22 @@ async fn a_deletion_is_awaited_until_the_cache_shows_it() {
 /// If the cache never shows the write, the key is reconciled after the deadline, and a failure is reported.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_write_has_an_end() {
+    for recorded in [false, true] {
+        waiting_for_writes_has_an_end(recorded).await;
+    }
+}
+
+/// With two writes of a run, and a log that two informers came with.
+async fn waiting_for_writes_has_an_end(recorded: bool) {
     let mock = server();
     mock.create("replicasets.apps", set("a", 0)).unwrap();
     let sets = informer(&mock, SETS);
     let log = Log::default();
     let notified = Arc::new(Mutex::new(Vec::new()));
-    let controller = Controller::new(&sets).write_deadline(secs(45)).on_failure({
+    let writes = WriteLog::default();
+    let controller = Controller::new(Provided::from(sets.clone()).with_writes(&writes))
+        .owns(Provided::from(informer(&mock, PODS)).with_writes(&writes));
+    let controller = controller.write_deadline(secs(45)).on_failure({
         let notified = Arc::clone(&notified);
         move |key, failure| {
             assert!(matches!(failure, Failure::WriteNotSeen { .. }));
@@ -657,7 +668,13 @@ async fn waiting_for_a_write_has_an_end() {
     let controller = run(controller, {
         let (sets, note) = (sets.clone(), noting(&log));
         move |task: Task<Raw>| {
-            task.wrote(&sets, &task, "1000000");
+            for key in ["prod/a", "prod/b"] {
+                if recorded {
+                    writes.record(&SETS, key, "1000000", None);
+                } else {
+                    task.wrote(&sets, &Key::new(key), "1000000");
+                }
+            }
             note(task)
         }
     });
@@ -671,8 +688,10 @@ async fn waiting_for_a_write_has_an_end() {
         .map(|(_, second)| *second)
         .collect();
     assert_eq!(at, [0, 45]);
-    let text = "prod/a: replicasets.v1.apps did not show the write of prod/a at 1000000 within 45s";
-    assert_eq!(*notified.lock().unwrap(), [text]);
+    let text = |key: &str| {
+        format!("prod/a: replicasets.v1.apps did not show the write of {key} at 1000000 within 45s")
+    };
+    assert_eq!(*notified.lock().unwrap(), ["prod/a", "prod/b"].map(text));
     // A stop does not wait for it.
     let (start, handle) = (Instant::now(), controller.handle.clone());
     assert_eq!(handle.metrics().waiting_for_writes, 1);

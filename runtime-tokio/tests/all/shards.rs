@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use informer_core::resource::{Shard, ShardBy};
 use informer_mock::{FakeServer, Fault, Verb, json};
+use informer_tokio::controller::WriteLog;
 use informer_tokio::informer::{AuditConfig, Initial};
 use informer_tokio::{Informer, Raw};
 use tokio::time::{sleep, timeout};
@@ -64,6 +65,29 @@ async fn parts_make_one_cache() {
             .unwrap()
             .unwrap();
         pods.stop();
+        if knows {
+            a_write_is_awaited_in_its_part(&mock, by).await;
+        }
+    }
+}
+
+async fn a_write_is_awaited_in_its_part(mock: &Server, by: ShardBy) {
+    for shard in parts(by, 4) {
+        let part = Informer::<Raw>::builder_for(&mock.transport(), PODS);
+        let part = part.shards([shard]).spawn();
+        part.synced().await.unwrap();
+        let own = held(&part);
+        for key in truth(mock).keys() {
+            let (namespace, name) = key.split_once('/').unwrap();
+            let object = mock.with(|server| server.get("pods", namespace, name));
+            let object = object.unwrap().to_string();
+            let log = WriteLog::default();
+            log.attach(&part);
+            log.record(&PODS, key, "1000000", Some(object.as_bytes()));
+            let seen = timeout(Duration::from_millis(1), log.seen()).await;
+            assert_eq!(seen.is_err(), own.contains_key(key), "{key} by {by:?}");
+        }
+        part.stop();
     }
 }
 

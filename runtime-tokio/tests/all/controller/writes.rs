@@ -1,6 +1,6 @@
 //! Logs of writes, and controllers that run their informers.
 
-use informer_tokio::controller::{IntoInformer as _, Predicate, Provided, WriteLog};
+use informer_tokio::controller::{IntoInformer as _, Predicate};
 
 use super::*;
 
@@ -151,6 +151,11 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     assert!(sets.lister().is_empty());
     assert!(waits(&log).await > 1, "an attached informer sees it");
     assert_eq!(sets.lister().len(), 1);
+    // The same object can be written in another version of its group.
+    let version = mock.update("replicasets.apps", set("a", 3)).unwrap();
+    let before = Resource::new("apps", "v1beta1", "replicasets");
+    log.record(&before, "prod/a", &*version.to_string(), None);
+    assert!(waits(&log).await > 0);
 
     client.send("POST", &PODS, "p", &pod("p", &[]));
     assert_eq!(waits(&log).await, 0, "no informer of Pods is attached");
@@ -161,7 +166,8 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     client.send("PUT", &PODS, "p", &pod("p", &[]));
     assert_eq!(waits(&log).await, 0, "it is in another namespace");
 
-    let named = informer(&mock, PODS.fields("metadata.name!=p,spec.nodeName="));
+    let named = PODS.labels("app!=db");
+    let named = informer(&mock, named.fields("metadata.name!=p,spec.nodeName="));
     log.attach(&named);
     named.synced().await.unwrap();
     client.send("PUT", &PODS, "p", &pod("p", &[]));
@@ -169,6 +175,24 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     client.send("POST", &PODS, "q", &pod("q", &[]));
     log.seen().await.unwrap();
     assert!(named.lister().get("prod", "q").is_some());
+
+    // Each of several informers sees it in its own time.
+    mock.with(|server| {
+        server.clear_faults();
+        server.inject(Fault::nothing().bandwidth(50).on(Verb::Watch).times(1));
+    });
+    let slower = informer(&mock, PODS);
+    log.attach(&slower);
+    slower.synced().await.unwrap();
+    settle().await;
+    let prompt = informer(&mock, PODS);
+    log.attach(&prompt);
+    prompt.synced().await.unwrap();
+    client.send("POST", &PODS, "r", &pod("r", &[]));
+    assert!(waits(&log).await > 2);
+    for pods in [named, slower, prompt] {
+        assert!(pods.lister().get("prod", "r").is_some());
+    }
 
     // An informer that has ended, and one that is dropped, are not awaited.
     sets.stop();
@@ -203,6 +227,11 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
             log: used,
         };
         let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+        // Another object of the run has the same key, and is written later.
+        let configs = Resource::new("", "v1", "configmaps");
+        let marks = informer(&mock, configs);
+        log.attach(&marks);
+        marks.synced().await.unwrap();
         pods.synced().await.unwrap();
         let away = Fault::refuse().on_path("/api/v1/pods").always();
         mock.with(|server| {
@@ -232,6 +261,13 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
                 };
                 send(task.name());
                 send(&format!("beside-{}", task.name()));
+                if marks.lister().get_by_key(task.as_str()).is_none() {
+                    let mark = json!({ "metadata": { "name": task.name(), "namespace": "prod" } });
+                    let version = client.send("POST", &configs, task.name(), &mark);
+                    if !recorded {
+                        task.wrote(&marks, &task, &*version.to_string());
+                    }
+                }
                 core::future::ready(Ok(()))
             }
         });
@@ -369,12 +405,14 @@ async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {
         };
         client.send("POST", &PODS, "p", &labelled("db"));
         assert_eq!(waits(&log).await, 0, "it was never selected");
-        client.send("PUT", &PODS, "p", &labelled("web"));
-        client.send("PUT", &PODS, "p", &labelled("db"));
-        client.send("PUT", &PODS, "p", &labelled("db"));
-        assert!(web.lister().is_empty(), "the cache has seen nothing yet");
-        assert!(waits(&log).await > 1, "it is about to be added and deleted");
-        assert!(web.lister().is_empty());
+        for _ in 0..2 {
+            client.send("PUT", &PODS, "p", &labelled("web"));
+            client.send("PUT", &PODS, "p", &labelled("db"));
+            client.send("PUT", &PODS, "p", &labelled("db"));
+            assert!(web.lister().is_empty(), "the cache has seen nothing yet");
+            assert!(waits(&log).await > 1, "it is about to be added and deleted");
+            assert!(web.lister().is_empty());
+        }
 
         client.send("PUT", &PODS, "p", &labelled("web"));
         log.seen().await.unwrap();
@@ -386,20 +424,56 @@ async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {
     }
 }
 
-/// The log forgets writes that are shown, so its size does not grow with the number of writes.
+/// The log forgets writes that are shown, so its size does not grow with the number of writes. What came of those of a run
+/// that goes on is not forgotten, but what is not shown for minutes is.
 #[tokio::test(start_paused = true)]
-async fn a_log_forgets_what_is_shown() {
+async fn a_log_forgets_what_is_shown_and_what_never_will_be() {
     let mock = server();
     let log = WriteLog::default();
     let client = Client {
         mock: mock.clone(),
         log: log.clone(),
     };
-    let sets = informer(&mock, SETS);
+    let ended = informer(&mock, SETS);
+    log.attach(&ended);
+    ended.stop();
+    ended.ended().await;
+    drop(ended);
+    settle().await;
+    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    log.attach(&pods);
     log.attach(&sets);
     log.attach(&sets.clone());
     sets.synced().await.unwrap();
+    // Two runs begin at once, and the longest of three ends last.
+    let runs = Arc::new(AtomicUsize::new(0));
+    let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log)).workers(9);
+    let controller = run(controller, {
+        let (client, runs) = (client.clone(), Arc::clone(&runs));
+        move |task: Task<Raw>| {
+            if task.name() == "long" && runs.fetch_add(1, Ordering::Relaxed) == 0 {
+                client.send("POST", &PODS, "p", &pod("p", &[]));
+            }
+            let length = match task.name() {
+                "long" => 60,
+                "later" => 30,
+                _ => 0,
+            };
+            async move {
+                sleep(secs(length)).await;
+                Ok(())
+            }
+        }
+    });
+    controller.handle.enqueue(Key::new("prod/long"));
+    controller.handle.enqueue(Key::new("prod/short"));
+    settle().await;
+    mock.update("pods", pod("p", &[("ReplicaSet", "none", true)]))
+        .unwrap();
+    settle().await;
     client.send("POST", &SETS, "a", &set("a", 0));
+    controller.handle.enqueue(Key::new("prod/later"));
+    settle().await;
     for round in 1..2000 {
         client.send("PUT", &SETS, "a", &set("a", round));
         if round % 50 == 0 {
@@ -411,7 +485,24 @@ async fn a_log_forgets_what_is_shown() {
         .split_once("pending: ")
         .and_then(|(_, rest)| rest.split([',', ' ']).next()?.parse().ok())
         .unwrap();
-    assert!(text.contains("informers: 1,") && pending <= 128, "{text}");
+    assert!(text.contains("informers: 2,") && pending <= 128, "{text}");
+    sleep(secs(61)).await;
+    assert_eq!(
+        runs.load(Ordering::Relaxed),
+        2,
+        "another has changed its Pod"
+    );
+    controller.stop().await;
+
+    for _ in 0..100 {
+        log.record(&SETS, "prod/never", "1000000", None);
+    }
+    assert!(timeout(secs(1), log.seen()).await.is_err());
+    sleep(secs(301)).await;
+    for round in 0..200 {
+        client.send("PUT", &SETS, "a", &set("a", 3000 + round));
+    }
+    assert_eq!(waits(&log).await, 0);
 }
 
 /// Informers that are passed as builders run with the controller, and end with it.
