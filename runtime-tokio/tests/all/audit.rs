@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use informer_core::{Form, RawObject};
 use informer_mock::{FakeServer, Fault, MockTransport, TokioClock, Verb, json};
 use informer_tokio::decode::{Decode, Decoder};
+use informer_tokio::health::{SourceHealth, State};
 use informer_tokio::informer::{AuditConfig, Builder, Initial};
 use informer_tokio::{Entry, Handlers, Informer, Raw};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::support::{Known, Numbers, PODS, Server, held, pod, server_of, truth};
 
@@ -286,9 +287,9 @@ async fn stale_objects_are_audited() {
     assert_eq!(reports.lock().unwrap().len(), 3);
 }
 
-/// Each source of a cache is audited separately.
+/// Each source of a cache is audited separately, and what is shown of all is true of the one that is behind.
 #[tokio::test(start_paused = true)]
-async fn every_source_is_audited() {
+async fn every_source_is_audited_and_shown() {
     let mock = server_of(3);
     let in_staging = |name: &str| json!({ "metadata": { "name": name, "namespace": "staging" } });
     mock.create("pods", in_staging("s1")).unwrap();
@@ -299,13 +300,48 @@ async fn every_source_is_audited() {
         .audit(AuditConfig::new(PERIOD));
     let pods = audited.spawn();
     pods.synced().await.unwrap();
+    let before = pods.resource_version();
+    let written = mock.create("pods", in_staging("s3")).unwrap().to_string();
+    let shown = pods.wait_for_write("staging/s3", &written);
+    shown.await.unwrap();
+    assert_eq!(pods.resource_version(), before, "prod is not there yet");
+    let both = timeout(Duration::from_secs(1), pods.wait_until(&written));
+    assert!(both.await.is_err());
+
+    mock.with(|server| {
+        server.inject(
+            Fault::refuse()
+                .on_path("/api/v1/namespaces/prod/pods")
+                .always(),
+        );
+        server.cut_watches();
+    });
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(pods.health().state, State::Waiting);
+    mock.with(FakeServer::clear_faults);
+    sleep(Duration::from_secs(60)).await;
+    let health = pods.health();
+    let [prod, staging] = [0, 1].map(|number| health.sources[number].watch_age.unwrap());
+    assert!(prod < staging, "{health:?}");
+    assert_eq!(
+        (health.state, health.watch_age),
+        (State::Watching, Some(prod))
+    );
+
+    let is_audited = |source: &SourceHealth| source.audits > 0;
+    while !pods.health().sources.iter().any(is_audited) {
+        sleep(Duration::from_secs(1)).await;
+    }
+    let health = pods.health();
+    assert!(!health.sources.iter().all(is_audited) && health.audit_age.is_none());
     sleep(PERIOD).await;
+    assert!(pods.health().audit_age.is_some());
     assert_eq!(*reports.lock().unwrap(), [""; 0]);
     mock.with(|server| server.forget("pods", "prod", "p1"))
         .unwrap();
     mock.with(|server| server.forget("pods", "staging", "s1"))
         .unwrap();
-    sleep(PERIOD).await;
+    sleep(2 * PERIOD).await;
     assert_eq!(held(&pods), truth(&mock));
     assert_eq!(reports.lock().unwrap().len(), 4);
 }

@@ -3,7 +3,7 @@
 use core::future::{pending, poll_fn};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use informer_core::transport::{FailureKind, TransportError};
 use informer_tokio::informer::Initial;
@@ -91,8 +91,11 @@ async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_notified() 
         text: Some(text),
         ends: false,
     };
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hear = Arc::clone(&heard);
     let (pods, driver) = Informer::<Raw>::builder_for(&transport, pods)
         .initial(Initial::Stream)
+        .on_version(move |version| hear.lock().unwrap().push(version.parse().unwrap()))
         .build();
     let mut events = pods.subscribe();
     let driver = tokio::spawn(driver.run());
@@ -112,6 +115,8 @@ async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_notified() 
     }
     assert_eq!((added, synced), (PODS, 1));
     pods.wait_until("2000").await.unwrap();
+    let versions: Vec<usize> = (1001..=2000).collect();
+    assert!(heard.lock().unwrap().ends_with(&versions));
     driver.abort();
 }
 

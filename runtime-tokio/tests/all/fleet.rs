@@ -209,6 +209,7 @@ async fn a_cluster_that_joins_after_one_has_left_inherits_nothing() {
     us.with(|server| server.inject(Fault::refuse().always()));
     let (factory, driver) = Factory::of_clusters().build();
     tokio::spawn(driver.run());
+    eu.with(|server| server.inject(Fault::refuse()));
     factory.join("eu", transport(&eu));
     let pods = factory.raw("pods").unwrap().get();
     pods.synced().await.unwrap();
@@ -217,7 +218,7 @@ async fn a_cluster_that_joins_after_one_has_left_inherits_nothing() {
     let health = pods.health();
     assert!(health.sources.is_empty() && pods.lister().is_empty());
     // What the cluster counted still counts.
-    assert_eq!((health.lists, health.watches), (1, 1));
+    assert_eq!((health.lists, health.watches, health.failures), (1, 1, 1));
     assert!(health.received_bytes > 0);
 
     factory.join("us", transport(&us));
@@ -228,6 +229,8 @@ async fn a_cluster_that_joins_after_one_has_left_inherits_nothing() {
     };
     assert_eq!(source.namespace, "us:");
     assert!(!source.synced && source.resource_version.is_empty());
+    assert!(source.failures > 0);
+    assert_eq!(health.failures, 1 + source.failures);
     assert_eq!((pods.resource_version(), health.lists), (String::new(), 1));
     let written = pods.wait_for_write("us:prod/a", "1");
     assert!(timeout(Duration::from_secs(5), written).await.is_err());

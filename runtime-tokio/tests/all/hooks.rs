@@ -9,7 +9,7 @@ use informer_core::decode::Accept;
 use informer_mock::{Fault, Verb, json};
 use informer_tokio::decode::{Decode, Decoder, RawObject};
 use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
-use informer_tokio::health::Report;
+use informer_tokio::health::{Report, State};
 use informer_tokio::transport::{Get, Head, Transport};
 use informer_tokio::{Entry, Event, Handlers, Informer, Raw, Subscription};
 use tokio::time::sleep;
@@ -158,22 +158,48 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_returns_delays_the_end_by_the_drain_at_most() {
     let mock = server();
-    mock.create("pods", pod("web")).unwrap();
+    for name in ["web-1", "web-2", "web-3"] {
+        mock.create("pods", pod(name)).unwrap();
+    }
     let classes = Classes::default();
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .drain(Duration::from_secs(5))
         .on_report(recorder(&classes))
         .build();
-    pods.add_async_handler(
-        AsyncHandlers::new().on_add(|_, _| async { core::future::pending().await }),
-    );
+    let options = HandlerOptions::default().name("stuck");
+    let bomb = Bomb;
+    let stuck = AsyncHandlers::new().on_add(move |_, _| {
+        let _ = &bomb;
+        core::future::pending()
+    });
+    pods.add_async_handler_with(&options, stuck);
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let began = tokio::time::Instant::now();
     pods.stop();
+    sleep(Duration::from_secs(2)).await;
+    pods.stop();
+    let health = pods.health();
+    assert_eq!(
+        (health.state, health.state_age.as_secs()),
+        (State::Stopping, 2)
+    );
     pods.ended().await;
     assert_eq!(began.elapsed().as_secs(), 5);
-    assert_eq!(count(&classes, "undelivered"), 1);
+    // With the end of the first state.
+    let left = "undelivered: handler: handler stuck was stopped with 4 undelivered notifications";
+    assert_eq!(count(&classes, left), 1, "{classes:?}");
+    let dropped = "hook-panicked: driver: the `Drop` of a handler panicked: as planned";
+    assert_eq!(count(&classes, dropped), 1, "{classes:?}");
+}
+
+/// It panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        fail();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,6 +215,7 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             "hook-panicked: driver: `on_version` panicked: as planned",
             1..=1,
         ),
+        ("on_report, on_version", "hook-panicked", 2..=2),
         // A relist calls them again.
         ("index", "index-panicked", 3..=9),
         ("decoder", "undecodable", 2..=9),
@@ -216,12 +243,12 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             })
             .on_report(move |report| {
                 note(report);
-                if hook == "on_report" {
+                if hook.contains("on_report") {
                     fail();
                 }
             })
             .on_version(move |_| {
-                if hook == "on_version" {
+                if hook.contains("on_version") {
                     fail();
                 }
             })
@@ -295,6 +322,7 @@ async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
     ] {
         let mock = server();
         mock.create("pods", pod("web")).unwrap();
+        mock.create("pods", pod("db")).unwrap();
         let classes = Classes::default();
         let decode = Picky {
             accepts: end != "panic",
@@ -304,12 +332,15 @@ async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
             .build();
         let mut events = pods.subscribe();
         if end == "never run" {
+            let handle = pods.add_handler(Handlers::new());
+            handle.remove();
+            handle.removed().now_or_never().expect("it never began");
             drop(driver);
         } else {
             let task = tokio::spawn(driver.run());
             settle().await;
             match end {
-                "abort" => task.abort(),
+                "abort" => abort_in_a_call(&pods, &task).await,
                 "stop" => pods.stop(),
                 _ => {}
             }
@@ -340,4 +371,29 @@ async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
             "{end}: {classes:?}"
         );
     }
+}
+
+/// Drops the driver during a call of a blocking handler, which is the last one.
+async fn abort_in_a_call(pods: &Informer<Raw>, driver: &tokio::task::JoinHandle<()>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let counted = Arc::clone(&calls);
+    let handler = Handlers::<Raw>::new().on_add(move |_, _| {
+        counted.fetch_add(1, Relaxed);
+        // It fails when the test has gone on.
+        let _ = released.recv();
+    });
+    let options = HandlerOptions::default().blocking(true);
+    let handle = pods.add_handler_with(&options, handler);
+    while calls.load(Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    driver.abort();
+    pods.ended().await;
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    drop(release);
+    handle.removed().await;
+    assert_eq!(calls.load(Relaxed), 1);
 }

@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Decoder, Form};
-use informer_mock::{Fault, json};
+use informer_mock::{FakeServer, Fault, json};
 use informer_tokio::handler::HandlerOptions;
-use informer_tokio::informer::IndexError;
+use informer_tokio::informer::{HasSynced, IndexError, wait_for_sync};
 use informer_tokio::selector::LabelSelector;
 use informer_tokio::{Handlers, Informer, Json, Meta, Raw, Subscription, kind};
 use serde::Deserialize;
@@ -99,6 +99,8 @@ async fn a_subscription_starts_with_the_present_state_and_follows() {
 
     let mut late = pods.subscribe();
     assert_eq!(next(&mut late, 2).await, ["++a", "synced"]);
+    drop(late);
+    assert_eq!(pods.health().handlers.len(), 1, "it has left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,6 +285,9 @@ async fn x08_a_stop_delivers_what_is_pending_and_ends_everything() {
     }
     assert_eq!(count, 501);
     assert_eq!(pods.lister().len(), 500, "the cache can still be read");
+    let mut late = next(&mut pods.subscribe(), 502).await;
+    assert_eq!(late.split_off(500), ["synced", "end"]);
+    assert!(late.contains(&"++p7".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,19 +299,33 @@ async fn a_wait_for_sync_fails_with_the_reason_at_the_end() {
                 .always(),
         );
     });
-    let (pods, driver) = start(&mock);
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS);
+    let (pods, driver) = pods.namespaces(["edge", "prod"]).build();
+    let driver = tokio::spawn(driver.run());
     let error = pods
         .synced_within(Duration::from_secs(30))
         .await
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("cannot list resource"),
-        "{error}"
-    );
+        .unwrap_err()
+        .to_string();
+    for namespace in ["edge: ", "prod: "] {
+        let reason = error.split_once(namespace).unwrap().1;
+        assert!(reason.contains("cannot list resource"), "{error}");
+    }
     driver.abort();
     let _ = driver.await;
     assert!(pods.synced().await.is_err());
     assert_eq!(next(&mut pods.subscribe(), 1).await, ["end"]);
+
+    // The end of one of them is told of, although the other is synced later.
+    let (ending, unused) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
+    let (pods, _driver) = start(&mock);
+    mock.with(FakeServer::clear_faults);
+    drop(unused);
+    let limit = Duration::from_secs(3600);
+    let waited = wait_for_sync(limit, [&pods as &dyn HasSynced, &ending as _]).await;
+    let error = waited.unwrap_err();
+    assert!(error.waited < Duration::from_secs(600), "{error}");
+    assert_eq!(error.missing.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

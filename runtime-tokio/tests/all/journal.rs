@@ -147,7 +147,13 @@ impl<F: Form> Running<F> {
 
 fn pod(name: &str, round: u64) -> Value {
     json!({
-        "metadata": { "name": name, "namespace": "prod", "labels": { "app": name } },
+        "metadata": {
+            "name": name,
+            "namespace": "prod",
+            "labels": { "app": name },
+            // It is pruned as noise.
+            "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" },
+        },
         "spec": { "round": round },
     })
 }
@@ -314,10 +320,32 @@ async fn another_cache_is_refused_and_reported() {
     )
     .await;
     place.fill().await;
+    is_refused::<Meta, _>(&place, Decoder::<Meta>::new()).await;
+    // Neither what is left out of the objects nor their format may differ.
+    place.fill().await;
+    is_refused::<Raw, _>(&place, Decoder::<Raw>::new().prune(Prune::NOISE)).await;
+    #[cfg(feature = "zstd")]
+    {
+        use informer_tokio::{Packed, decode::Packer};
+        let packer = || Packer::<Raw>::new();
+        is_refused::<Packed<Raw>, _>(&place, packer()).await;
+        is_refused::<Packed<Raw>, _>(&place, packer().prune(Prune::NOISE)).await;
+        is_refused::<Packed<Raw>, _>(&place, packer()).await;
+        is_refused::<Packed<Raw>, _>(&place, packer().protobuf()).await;
+    }
+}
+
+/// Runs an informer whose decoder does not fit the journal, which it then fills.
+async fn is_refused<F, D>(place: &Place, decode: D)
+where
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
+{
     place.reports();
-    let running = run(place.builder::<Meta>());
+    let running = run(place.builder_with::<F, _>(decode));
     running.pods.synced().await.unwrap();
     assert_eq!(place.reports(), ["journal-refused"]);
+    running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -384,6 +412,12 @@ async fn every_decoder_finds_again_what_it_kept() {
     is_restored::<informer_tokio::Packed<Raw>, _>(
         || informer_tokio::decode::Packer::new().prune(Prune::NOISE),
         |packed| String::from_utf8_lossy(packed.unpack().unwrap().bytes()).into_owned(),
+    )
+    .await;
+    #[cfg(feature = "zstd")]
+    is_restored::<informer_tokio::Packed<Raw>, _>(
+        || informer_tokio::decode::Packer::new().protobuf(),
+        |packed| format!("{:?}", packed.unpack().unwrap().bytes()),
     )
     .await;
     #[cfg(feature = "zstd")]
@@ -559,18 +593,38 @@ async fn each_namespace_has_a_journal_of_its_own() {
     let place = Place::new(2);
     let other = json!({ "metadata": { "name": "o", "namespace": "edge" } });
     place.mock.create("pods", other).unwrap();
-    let start = || run(place.builder::<Raw>().namespaces(["prod", "edge"]));
+    let start_with = |namespaces: &[&str]| {
+        let namespaces = namespaces.iter().copied();
+        run(place.builder::<Raw>().namespaces(namespaces))
+    };
+    let start = || start_with(&["prod", "edge"]);
     let running = start();
     running.pods.synced().await.unwrap();
+    // The clock of the machine goes on.
+    let mut later = SystemTime::now();
+    let between = later + Duration::from_millis(2);
+    while later <= between + Duration::from_millis(2) {
+        later = SystemTime::now();
+    }
+    let late = json!({ "metadata": { "name": "late", "namespace": "edge" } });
+    place.mock.create("pods", late).unwrap();
+    sleep(Duration::from_millis(10)).await;
     running.stop().await;
     assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 4);
     let truth = place.truth();
     place.away();
+    let running = start_with(&["prod", "edge", "new"]);
+    let served = running.pods.served();
+    let served = tokio::time::timeout(Duration::from_secs(60), served).await;
+    assert!(served.is_err(), "nothing is known of one of them");
+    running.stop().await;
     let mut running = start();
     running.pods.served().await.unwrap();
     sleep(Duration::from_secs(1)).await;
+    let since = running.pods.stale_since().unwrap();
+    assert!(since < between, "that of the earlier one");
     assert_eq!(running.held(), truth);
-    assert_eq!(running.notified().await.len(), 3);
+    assert_eq!(running.notified().await.len(), 4);
     place.back();
     running.pods.synced().await.unwrap();
     assert_eq!(running.pods.stale_since(), None);
