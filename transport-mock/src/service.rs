@@ -1,6 +1,7 @@
 //! The mock as a service over HTTP requests, as `kube::Client` takes one.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,14 +11,18 @@ use core::task::{Context, Poll, ready};
 use std::io;
 
 use bytes::{Buf as _, Bytes};
-use http::{Request, Response};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use informer_core::{Timer as _, transport::FailureKind};
 
-use crate::backend::Write;
-use crate::backend::{Backend, ResponseHead};
+use crate::backend::{Backend, ResponseHead, Write};
 use crate::mock::{Exchange, Mock};
+use crate::status::Status;
 use crate::tokio_clock::TokioClock;
+
+/// The largest body of a request, in bytes, as on the API server.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A future in a box.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -95,41 +100,33 @@ impl MockService {
     async fn answer(
         self,
         parts: http::request::Parts,
-        body: Vec<u8>,
+        body: Option<Vec<u8>>,
     ) -> io::Result<Response<ServiceBody>> {
-        let target = parts
-            .uri
-            .path_and_query()
-            .map_or("/", |target| target.as_str());
-        let header = |name| {
-            let value = parts.headers.get(name);
-            value
-                .and_then(|value| value.to_str().ok())
-                .unwrap_or_default()
-        };
-        let (head, state) = if parts.method == "GET" {
-            let read = self.server.read(target, header("accept")).await;
+        let target = target(&parts.uri);
+        if parts.method == Method::GET {
+            let read = self
+                .server
+                .read(target, &header(&parts.headers, ACCEPT))
+                .await;
             let (head, source) = read.map_err(of_system)?;
-            (head, State::read(source))
-        } else {
+            return response(&head, ServiceBody::reading(source));
+        }
+        let (status, body) = if let Some(body) = body {
             let write = Write {
                 method: parts.method.as_str(),
                 target,
-                content_type: header("content-type"),
+                content_type: &header(&parts.headers, CONTENT_TYPE),
                 body: &body,
             };
-            let (status, body) = self.server.write(write).await.map_err(of_system)?;
-            let mut head = ResponseHead::new(status);
-            head.set_header("Content-Type", "application/json");
-            (head, State::Whole(body.into()))
+            self.server.write(write).await.map_err(of_system)?
+        } else {
+            let status = Status::body_too_large(BODY_LIMIT);
+            (status.code, status.json())
         };
-        let mut response = Response::builder().status(head.status);
-        for (name, value) in &head.headers {
-            response = response.header(name, value);
-        }
-        response
-            .body(ServiceBody { state })
-            .map_err(io::Error::other)
+        let mut head = ResponseHead::new(status);
+        head.set_header("Content-Type", "application/json");
+        let state = State::Whole(body.into());
+        response(&head, ServiceBody { state })
     }
 }
 
@@ -157,11 +154,15 @@ where
     }
 }
 
-async fn collect<B: Body>(body: B) -> Result<Vec<u8>, B::Error> {
+/// Reads a whole body; `None` if it is larger than the API server accepts.
+async fn collect<B: Body>(body: B) -> Result<Option<Vec<u8>>, B::Error> {
     let mut body = pin!(body);
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
         if let Ok(mut data) = frame?.into_data() {
+            if bytes.len() + data.remaining() > BODY_LIMIT {
+                return Ok(None);
+            }
             while data.has_remaining() {
                 let part = data.chunk();
                 bytes.extend_from_slice(part);
@@ -170,7 +171,45 @@ async fn collect<B: Body>(body: B) -> Result<Vec<u8>, B::Error> {
             }
         }
     }
-    Ok(bytes)
+    Ok(Some(bytes))
+}
+
+/// Returns the path and query of a request.
+pub(crate) fn target(uri: &Uri) -> &str {
+    uri.path_and_query().map_or("/", |target| target.as_str())
+}
+
+/// Returns the values of a header, joined by commas.
+pub(crate) fn header(headers: &HeaderMap, name: HeaderName) -> String {
+    let values = headers.get_all(name).into_iter();
+    let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+    values.join(",")
+}
+
+/// Creates a response. Headers of a fault that are no headers of HTTP are left out.
+pub(crate) fn response(
+    head: &ResponseHead,
+    body: ServiceBody,
+) -> io::Result<Response<ServiceBody>> {
+    let mut response = Response::builder().status(head.status);
+    for (name, value) in &head.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response = response.header(name, value);
+        }
+    }
+    if let Some(length) = head.content_length {
+        response = response.header(CONTENT_LENGTH, length);
+    }
+    response.body(body).map_err(io::Error::other)
+}
+
+impl ServiceBody {
+    /// A body that is read while the client takes it.
+    pub(crate) fn reading(source: Source) -> Self {
+        Self {
+            state: State::read(source),
+        }
+    }
 }
 
 impl State {
@@ -238,7 +277,10 @@ impl<B: Backend + Send + 'static> Connect for Mock<B, TokioClock> {
         Box::pin(async move {
             let now = self.clock().now();
             let answer = self.with(|server| server.handle_write(now, write));
-            answer.ok_or(FailureKind::Other)
+            Ok(answer.unwrap_or_else(|| {
+                let status = Status::not_allowed();
+                (status.code, status.json())
+            }))
         })
     }
 }
@@ -250,7 +292,7 @@ impl<B: Backend + Send> Chunks for Exchange<B, TokioClock> {
 }
 
 /// The error that a client on a socket would get from the system.
-fn of_system(kind: FailureKind) -> io::Error {
+pub(crate) fn of_system(kind: FailureKind) -> io::Error {
     io::Error::from(match kind {
         FailureKind::Refused => io::ErrorKind::ConnectionRefused,
         FailureKind::Reset => io::ErrorKind::ConnectionReset,

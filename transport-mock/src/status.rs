@@ -122,6 +122,13 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
+    /// The body of a request is larger than the limit, in bytes.
+    #[cfg(feature = "tower")]
+    pub(crate) fn body_too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
     /// A parameter of a media type is rejected.
     pub(crate) fn unknown_parameter(code: u16) -> Self {
         let (reason, message) = match code {

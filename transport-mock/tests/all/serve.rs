@@ -2,14 +2,22 @@
 #![cfg(feature = "serve")]
 
 use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::Poll;
+use std::sync::Arc;
 
 use crate::common::{events, pod};
+use http_body_util::BodyExt as _;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use informer_mock::demo::Demo;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, protobuf, serve};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 
 type Mocked = Mock<FakeServer, TokioClock>;
+type Response = http::Response<hyper::body::Incoming>;
 
 async fn start(server: FakeServer) -> (Mocked, SocketAddr) {
     let mock = Mock::with_clock(server, TokioClock::new());
@@ -176,49 +184,206 @@ async fn lists_and_watches_on_one_connection_each() {
         client.0.read_exact(&mut ok).await.unwrap();
         assert_eq!(&ok, b"ok");
     }
-    assert!(client.head().await.unwrap().1.contains("Connection: close"));
+    assert!(!client.head().await.unwrap().1.contains("chunked"));
     let mut rest = String::new();
     client.0.read_to_string(&mut rest).await.unwrap();
     assert!(rest.ends_with("]}\n"));
 }
 
+/// A client of either protocol.
+#[derive(Clone)]
+enum Sender {
+    Http1(Arc<Mutex<http1::SendRequest<String>>>),
+    Http2(http2::SendRequest<String>),
+}
+
+impl Sender {
+    async fn http1(address: SocketAddr) -> Self {
+        let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+        let (sender, connection) = http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        Self::Http1(Arc::new(Mutex::new(sender)))
+    }
+
+    async fn http2(address: SocketAddr) -> Self {
+        let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+        let handshake = http2::handshake(TokioExecutor::new(), stream);
+        let (sender, connection) = handshake.await.unwrap();
+        tokio::spawn(connection);
+        Self::Http2(sender)
+    }
+
+    async fn send(&self, method: &str, path: &str, body: String) -> hyper::Result<Response> {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("http://server{path}"))
+            .header("accept", "application/json")
+            .header("content-type", "application/json")
+            .body(body)
+            .unwrap();
+        match self {
+            Self::Http1(sender) => sender.lock().await.send_request(request).await,
+            Self::Http2(sender) => sender.clone().send_request(request).await,
+        }
+    }
+
+    /// Lists the Pods. Returns what a user sees of it: the status, the length of the body, and how it ends.
+    async fn list(&self) -> String {
+        let mut seen = String::new();
+        self.list_into(&mut seen).await;
+        seen
+    }
+
+    async fn list_into(&self, seen: &mut String) {
+        let mut response = match self.send("GET", "/api/v1/pods", String::new()).await {
+            Ok(response) => response,
+            Err(error) => return *seen = end(&error),
+        };
+        let mut length = 0;
+        loop {
+            *seen = format!("{}: {length}", response.status().as_u16());
+            match response.frame().await {
+                Some(Ok(frame)) => length += frame.into_data().unwrap().len(),
+                Some(Err(error)) => return *seen += &format!(", {}", end(&error)),
+                None => return *seen += ", end",
+            }
+        }
+    }
+}
+
+/// Names how a response failed.
+fn end(error: &hyper::Error) -> String {
+    let mut cause: &dyn core::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let text = cause.to_string();
+    match text.as_str() {
+        _ if text.contains("os error 104") => "reset".into(),
+        "stream error received: unexpected internal error encountered" => "stream reset".into(),
+        "end of file before message length reached" => "too short".into(),
+        "stream error detected: unspecific protocol error detected" => "false length".into(),
+        _ => text,
+    }
+}
+
+/// Each fault is seen over both protocols. Over HTTP/2, it leaves the connection to the other requests.
 #[tokio::test]
 async fn faults_on_the_wire() {
     let (mock, address) = start(FakeServer::new(1)).await;
     mock.create("pods", pod("a", "x")).unwrap();
-    let inject = |fault| mock.with(|server| server.inject(fault));
+    let shared = Sender::http2(address).await;
+    let whole = shared.list().await;
+    let length = whole.strip_prefix("200: ").unwrap().strip_suffix(", end");
+    let length: u64 = length.unwrap().parse().unwrap();
+    let appended = format!("200: {}, end", length + 3);
+    let short = format!("200: {length}, too short");
+    let broken = format!("200: {length}, false length");
+    let nothing = Fault::nothing;
+    for (fault, over_http1, over_http2) in [
+        (nothing(), &*whole, &*whole),
+        (Fault::refuse(), "reset", "stream reset"),
+        (Fault::reset(), "reset", "stream reset"),
+        (
+            nothing().cut_after_bytes(0),
+            "200: 0, reset",
+            "200: 0, stream reset",
+        ),
+        (
+            nothing().cut_after_bytes(20),
+            "200: 20, reset",
+            "200: 20, stream reset",
+        ),
+        (
+            nothing().split(&[15]).cut_after_bytes(30),
+            "200: 30, reset",
+            "200: 30, stream reset",
+        ),
+        (
+            nothing().cut_after_bytes(20).cleanly(),
+            "200: 20, end",
+            "200: 20, end",
+        ),
+        (nothing().split(&[1]), &whole, &whole),
+        (nothing().append("xyz"), &appended, &appended),
+        (nothing().content_length(length), &whole, &whole),
+        (nothing().content_length(100_000), &short, &broken),
+        (
+            nothing().content_length(20),
+            "200: 20, end",
+            "200: 0, false length",
+        ),
+        (
+            nothing().content_length(0),
+            "200: 0, end",
+            "200: 0, false length",
+        ),
+        (nothing().header("not a header", "\n"), &whole, &whole),
+    ] {
+        let described = format!("{fault:?}");
+        for (protocol, client, expected) in [
+            ("HTTP/1.1", Sender::http1(address).await, over_http1),
+            ("HTTP/2", shared.clone(), over_http2),
+        ] {
+            mock.with(|server| server.inject(fault.clone()));
+            assert_eq!(client.list().await, expected, "{protocol}: {described}");
+        }
+    }
+    assert_eq!(shared.list().await, whole);
+}
 
-    inject(Fault::reset());
+/// A response stops without an end, before its head and in its body.
+#[tokio::test]
+async fn a_stalled_response_says_nothing() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    for (fault, sent) in [
+        (Fault::stall(), ""),
+        (Fault::nothing().cut_after_bytes(20).silently(), "200: 20"),
+    ] {
+        for stalled in [Sender::http1(address).await, Sender::http2(address).await] {
+            mock.with(|server| server.inject(fault.clone()));
+            let requests = mock.log().mark();
+            let mut seen = String::new();
+            let mut list = Box::pin(stalled.list_into(&mut seen));
+            while mock.log().mark() == requests {
+                assert!(is_pending(&mut list).await, "{fault:?}");
+                tokio::task::yield_now().await;
+            }
+            // The server answers others in the meantime.
+            let other = Sender::http1(address).await;
+            for _ in 0..10 {
+                assert!(other.list().await.starts_with("200: "));
+                assert!(is_pending(&mut list).await, "{fault:?}");
+            }
+            drop(list);
+            assert_eq!(seen, sent, "{fault:?}");
+        }
+    }
+}
+
+/// Polls a future once.
+async fn is_pending(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+    core::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending()))
+        .await
+}
+
+#[tokio::test]
+async fn a_false_length_ends_the_connection_of_http1() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    mock.create("pods", pod("a", "x")).unwrap();
+    mock.with(|server| server.inject(Fault::nothing().content_length(20).split(&[30])));
     let mut client = Client::new(address).await;
-    client.write("GET /api/v1/pods HTTP/1.1\r\n\r\n").await;
-    assert_eq!(
-        client.head().await.unwrap_err().kind(),
-        std::io::ErrorKind::ConnectionReset
-    );
-
-    inject(Fault::nothing().cut_after_bytes(20));
-    let mut client = Client::new(address).await;
-    assert_eq!(client.send("/api/v1/pods").await.0, 200);
-    assert_eq!(client.chunk().await.unwrap().len(), 20);
-    assert_eq!(
-        client.chunk().await.unwrap_err().kind(),
-        std::io::ErrorKind::ConnectionReset
-    );
-
-    inject(Fault::nothing().split(&[1]));
-    let mut client = Client::new(address).await;
-    client.send("/api/v1/pods").await;
-    assert_eq!(client.chunk().await.unwrap(), b"{");
-    assert!(client.body().await.unwrap().ends_with(b"]}\n"));
-
-    inject(Fault::nothing().content_length(100_000));
     let (_, head) = client.send("/api/v1/pods").await;
-    assert!(head.contains("Content-Length: 100000\r\n") && !head.contains("chunked"));
-    let mut rest = Vec::new();
-    client.0.read_to_end(&mut rest).await.unwrap();
-    assert!(rest.len() < 100_000 && rest.ends_with(b"]}\n"));
+    assert!(head.contains("Content-Length: 20\r\n") && !head.contains("chunked"));
+    let mut body = String::new();
+    client.0.read_to_string(&mut body).await.unwrap();
+    assert!(body.starts_with('{') && body.ends_with("]}\n"), "{body}");
+}
 
-    inject(Fault::overloaded(Some(3)));
+#[tokio::test]
+async fn a_fault_has_its_status_and_headers() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    mock.with(|server| server.inject(Fault::overloaded(Some(3))));
     let (status, head) = Client::new(address).await.send("/api/v1/pods").await;
     assert_eq!(status, 429);
     assert!(head.contains("Retry-After: 3\r\n"));
@@ -230,12 +395,22 @@ async fn invalid_requests_are_refused() {
     for (text, status) in [
         ("\0\0\r\n\r\n".to_string(), 400),
         ("POST /api/v1/pods HTTP/1.1\r\n\r\n".into(), 405),
-        ("GET / HTTP/3\r\n\r\n".into(), 505),
-        ("x".repeat(70_000), 431),
+        ("HEAD /api/v1/pods HTTP/1.1\r\n\r\n".into(), 405),
+        (
+            format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(70_000)),
+            431,
+        ),
     ] {
         let mut client = Client::new(address).await;
         client.write(&text).await;
         assert_eq!(client.head().await.unwrap().0, status);
+    }
+    for client in [Sender::http1(address).await, Sender::http2(address).await] {
+        let path = "/api/v1/namespaces/x/configmaps";
+        let response = client.send("POST", path, "x".repeat(3 << 20)).await;
+        assert_eq!(response.unwrap().status(), 400);
+        let response = client.send("POST", path, "x".repeat((3 << 20) + 1)).await;
+        assert_eq!(response.unwrap().status(), 413);
     }
 }
 
