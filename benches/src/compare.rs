@@ -172,16 +172,22 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
     out
 }
 
-/// A replay server in a separate process, which ends when this is dropped.
+/// A server in a separate process, which ends when this is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) url: String,
 }
 
 impl Server {
+    /// Starts a replay server.
     pub(crate) fn start(arguments: &[String]) -> io::Result<Self> {
+        let serve = ["serve", "--listen", "127.0.0.1:0"].map(String::from);
+        Self::run(&[&serve, arguments].concat())
+    }
+
+    /// Starts this program as a server that prints its URL.
+    pub(crate) fn run(arguments: &[String]) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve", "--listen", "127.0.0.1:0"])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()?;

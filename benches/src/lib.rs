@@ -7,6 +7,7 @@ pub mod compare;
 pub mod data;
 pub mod encoded;
 pub mod growth;
+pub mod http2;
 pub mod informers;
 pub mod nodes;
 pub mod pods;

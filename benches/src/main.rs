@@ -12,6 +12,7 @@ use informer_benches::clusters;
 use informer_benches::compare::{self, Plan};
 use informer_benches::data::DataSet;
 use informer_benches::growth;
+use informer_benches::http2;
 use informer_benches::server::{self, Cut, Pace, Replay};
 
 #[derive(Parser)]
@@ -104,6 +105,11 @@ enum Command {
         #[arg(long, default_value_t = 100)]
         pods: u64,
     },
+    /// Measures many watches and a large list on one HTTP/2 connection over TLS
+    Http2(http2::Plan),
+    /// Serves the client of `http2`
+    #[command(hide = true)]
+    Http2Server,
 }
 
 #[derive(Args)]
@@ -227,6 +233,15 @@ fn main() -> io::Result<()> {
         Command::Clusters { clusters, pods } => {
             println!("{}", clusters::run(clusters, pods)?);
             Ok(())
+        }
+        Command::Http2(plan) => {
+            println!("{}", http2::run(plan)?);
+            Ok(())
+        }
+        Command::Http2Server => {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            println!("https://{}", listener.local_addr()?);
+            http2::serve(&listener)
         }
     }
 }
