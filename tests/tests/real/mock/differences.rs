@@ -66,7 +66,6 @@ pub(super) const EXPECTED: &[Expected] = expected! {
     "version" "body.*" "the details of `/version`" "The mock has the version only",
     "slash[/api*" "answer" "a path with a slash at its end" "No client of the API sends it",
     "post-status delete-status" "body.message body.details*" "the message of a 405 of a subresource" "The mock has one message for all",
-    "unknown head options" "answer header.content-type" "HEAD, OPTIONS and unknown methods" "The port of the mock refuses them without a body",
     "list-match* list-initial-matched page-matched* watch-match* watch-initial-match*" "body.message body.details*" "list options with several faults" "The mock names the first fault",
     "page-bad*" "body.message" "the message for an invalid `continue`" "The mock has one message",
     "label-bad* watch-selector" "body.message" "the message for an invalid label selector" "The mock shows that of `informer-core`",
