@@ -119,12 +119,13 @@ impl<F: Form> HandlerHandle<F> {
         }
     }
 
-    /// Waits until it becomes synced or ends from now on.
+    /// Waits until it becomes synced or ends after this call, even if that is before the first poll.
     pub(crate) fn becomes_synced(&self) -> impl Future<Output = ()> + Send + use<F> {
         let mut progress = self.progress.subscribe();
         let is_over = |progress: &Progress| progress.synced || progress.done;
+        let was_over = is_over(&progress.borrow());
         async move {
-            if is_over(&progress.borrow_and_update()) {
+            if was_over {
                 core::future::pending::<()>().await;
             }
             // An error means that the handler's loop has ended.
@@ -455,5 +456,27 @@ fn report_undelivered<V>(inner: &Inner<V>, handler: &str, count: usize) {
             Phase::Handler,
             Problem::Undelivered { handler, count },
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use informer_core::Resource;
+    use informer_mock::{FakeServer, Mock, TokioClock};
+
+    use crate::{Handlers, Informer, Raw};
+
+    /// A controller asks whether the handler is synced between the call and the first poll.
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_that_becomes_synced_before_the_first_poll_is_noticed() {
+        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        let pods = Resource::new("", "v1", "pods");
+        let pods = Informer::<Raw>::builder_for(&mock.transport(), pods).spawn();
+        let handle = pods.add_handler(Handlers::new());
+        let becomes_synced = handle.becomes_synced();
+        handle.synced().await.unwrap();
+        assert_eq!(becomes_synced.now_or_never(), Some(()));
+        assert_eq!(handle.becomes_synced().now_or_never(), None);
     }
 }
