@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use h2::SendStream;
 use informer_core::{Body, Transport, transport::Get};
 use informer_hyper::{HyperBody, HyperTransport};
@@ -23,24 +24,29 @@ use crate::server::self_signed;
 /// What is measured.
 #[derive(Args, Clone, Copy)]
 pub struct Plan {
-    /// How many watches the connection has
-    #[arg(long, default_value_t = 100)]
+    /// How many watches the connection has, up to 200
+    #[arg(long, default_value_t = 100, value_parser = numbers(1).range(1..=200))]
     watches: usize,
     /// Events a second of all watches, to measure latencies
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = numbers(1))]
     rate: usize,
-    /// Events at that rate, and as many again as fast as the client reads
-    #[arg(long, default_value_t = 100_000)]
+    /// Events at that rate, at least 200, and as many again as fast as the client reads
+    #[arg(long, default_value_t = 100_000, value_parser = numbers(200))]
     events: usize,
     /// The bytes of an event, at least 8
-    #[arg(long, default_value_t = 512)]
+    #[arg(long, default_value_t = 512, value_parser = numbers(8))]
     size: usize,
     /// The megabytes of a list, which is read ten times
     #[arg(long, default_value_t = 20)]
     list: usize,
     /// The client's threads
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers(1))]
     threads: usize,
+}
+
+/// Accepts numbers from `least` on.
+fn numbers(least: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..)
 }
 
 /// Measures a client in this process. Its server serves one connection, so a client with two would not end.
