@@ -316,7 +316,7 @@ async fn a_wait_for_sync_fails_with_the_reason_at_the_end() {
     assert!(pods.synced().await.is_err());
     assert_eq!(next(&mut pods.subscribe(), 1).await, ["end"]);
 
-    // The end of one of them is told of, although the other is synced later.
+    // A wait reports the end of one informer, although the other is synced later.
     let (ending, unused) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     let (pods, _driver) = start(&mock);
     mock.with(FakeServer::clear_faults);
