@@ -36,9 +36,10 @@
 //! to its end, so a list and the following watch share a connection. If the connection is in use, a request opens
 //! another one. A body that is dropped before its end closes its connection. Clones share no HTTP/1.1 connections.
 //!
-//! The transport spawns no tasks. A connection makes progress only while [`send`](informer_core::Transport::send) or
-//! [`chunk`](informer_core::Body::chunk) is awaited; any of the tasks that share an HTTP/2 connection drives it for
-//! all. Both functions need a tokio runtime with `enable_all`. The server's name is resolved again for each connection.
+//! An HTTP/2 connection has a task, which ends with the last transport or body that uses the connection. An HTTP/1.1
+//! connection has none, and makes progress only while [`send`](informer_core::Transport::send) or
+//! [`chunk`](informer_core::Body::chunk) is awaited. Both functions need a tokio runtime with `enable_all`. The server's
+//! name is resolved again for each connection.
 //!
 //! # Authentication
 //! A program in a Pod starts with [`HyperTransport::in_cluster`], and a program on a workstation with `Kubeconfig`

@@ -1,10 +1,8 @@
 //! HTTP/2: one connection for many concurrent requests.
 //!
-//! It uses h2 directly rather than hyper's client. A connection without its own task has to know how many streams the
-//! server allows, whether the server is closing the connection, and how much of a stream has been read. h2 provides all
-//! that and spawns no tasks.
+//! It uses h2 directly rather than hyper's client. hyper's client counts a connection as dead if a pong is late while
+//! data arrives, and it does not tell callers how many streams the server allows.
 
-mod driver;
 mod health;
 
 use alloc::sync::Arc;
@@ -13,18 +11,18 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, StatusCode};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::address::Address;
 use crate::error::HyperError;
 use crate::error::MOST_HEAD;
-use crate::http2::driver::{Driver, Io, Ticket};
 use crate::http2::health::Health;
 use crate::stream::Stream;
 use crate::tls::Version;
@@ -39,12 +37,17 @@ pub(crate) struct Http2Settings {
     pub(crate) window: u32,
 }
 
-/// One HTTP/2 connection.
+/// The reason why the connection ended, if it is more precise than the error that its streams get.
+type Death = Arc<OnceLock<HyperError>>;
+
+/// One HTTP/2 connection. A task on the runtime that opened it drives its I/O until it is dropped.
 pub(crate) struct Http2 {
     server: Arc<Address>,
     version: Version,
     sender: SendRequest<Bytes>,
-    driver: Arc<Driver>,
+    /// The task that drives the I/O.
+    task: AbortHandle,
+    death: Death,
     /// The number of requests in progress.
     streams: AtomicUsize,
     was_used: AtomicBool,
@@ -87,24 +90,24 @@ impl Http2 {
         if sender.current_max_send_streams() == 0 {
             return Err(HyperError::no_streams(server));
         }
+        let death = Death::default();
+        let driving = drive(connection, health, Arc::clone(server), Arc::clone(&death));
         Ok(Arc::new(Self {
             server: Arc::clone(server),
             version,
             sender,
-            driver: Arc::new(Driver::new(Arc::clone(server), Io { connection, health })),
+            task: tokio::spawn(driving).abort_handle(),
+            death,
             streams: AtomicUsize::new(0),
             was_used: AtomicBool::new(false),
             idle_since: Mutex::new(Instant::now()),
         }))
     }
 
-    /// Returns whether the connection accepts new requests, after reading what has arrived. After a GOAWAY it does not,
-    /// but its open streams continue.
+    /// Returns whether the connection accepts new requests. After a GOAWAY it does not, but its open streams continue.
     pub(crate) fn is_open(&self) -> bool {
-        self.driver.drive_now();
         let cx = &mut Context::from_waker(Waker::noop());
-        !self.driver.has_ended()
-            && matches!(self.sender.clone().poll_ready(cx), Poll::Ready(Ok(())))
+        matches!(self.sender.clone().poll_ready(cx), Poll::Ready(Ok(())))
     }
 
     /// The version of the TLS configuration that the connection was opened with.
@@ -130,22 +133,41 @@ impl Http2 {
             .ok()?;
         Some(StreamSlot {
             connection: Arc::clone(self),
-            ticket: Ticket::default(),
         })
     }
 }
 
-/// The socket holds a waker, the waker holds the driver, and the driver holds the socket. Closing breaks this cycle.
 impl Drop for Http2 {
     fn drop(&mut self) {
-        self.driver.close();
+        self.task.abort();
     }
+}
+
+/// Drives the I/O of a connection until it ends. h2 gives the reason to each stream.
+async fn drive(
+    mut connection: Connection<Stream, Bytes>,
+    mut health: Option<Health>,
+    server: Arc<Address>,
+    death: Death,
+) {
+    poll_fn(|cx| {
+        // Received data is read before the connection may be declared dead.
+        if Pin::new(&mut connection).poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(health) = &mut health else {
+            return Poll::Pending;
+        };
+        let silence = ready!(health.poll_dead(cx));
+        let _ = death.set(HyperError::silent(&server, silence));
+        Poll::Ready(())
+    })
+    .await;
 }
 
 /// The right to open one stream of a connection.
 pub(crate) struct StreamSlot {
     connection: Arc<Http2>,
-    ticket: Ticket,
 }
 
 /// The reason why there is no response.
@@ -162,9 +184,8 @@ impl StreamSlot {
         self,
         request: Request<()>,
     ) -> Result<(StatusCode, HeaderMap, Http2Body), NoResponse> {
-        let driver = Arc::clone(&self.connection.driver);
         let mut sender = self.connection.sender.clone();
-        let sent = driver.and_drive(|| sender.send_request(request, true));
+        let sent = sender.send_request(request, true);
         drop(sender); // It may hold the stream too, which would then outlive the body.
         let (response, _) = sent.map_err(|error| self.failure(&error))?;
         let mut body = Http2Body {
@@ -175,31 +196,12 @@ impl StreamSlot {
         Ok((status, headers, body))
     }
 
-    /// Polls the stream, and drives the connection if the stream has nothing to return.
-    fn poll<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
-        let driver = &self.connection.driver;
-        let mut polled = poll(cx);
-        if polled.is_pending() {
-            driver.register(&mut self.ticket, cx.waker());
-            driver.drive();
-            polled = poll(cx);
-        }
-        if polled.is_ready() {
-            driver.leave(&mut self.ticket);
-        }
-        polled
-    }
-
     fn failure(&self, error: &h2::Error) -> NoResponse {
         let connection = &self.connection;
         let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
         let used = connection.was_used.load(Ordering::SeqCst);
         NoResponse {
-            error: match connection.driver.death() {
+            error: match connection.death.get() {
                 Some(death) => death.clone().on_used(used),
                 None => HyperError::answering(&connection.server, error, used),
             },
@@ -211,7 +213,6 @@ impl StreamSlot {
 impl Drop for StreamSlot {
     fn drop(&mut self) {
         let connection = &self.connection;
-        connection.driver.leave(&mut self.ticket);
         let mut since = connection
             .idle_since
             .lock()
@@ -223,14 +224,13 @@ impl Drop for StreamSlot {
 
 /// The body of a response, or the wait for its head. Dropping it resets the stream.
 pub(crate) struct Http2Body {
-    place: StreamSlot,
     stage: Stage,
+    place: StreamSlot,
 }
 
 enum Stage {
     Asked(ResponseFuture),
     Reading(RecvStream),
-    Left,
 }
 
 impl Http2Body {
@@ -241,7 +241,7 @@ impl Http2Body {
         let Stage::Asked(response) = &mut self.stage else {
             return Poll::Pending;
         };
-        let polled = self.place.poll(cx, |cx| Pin::new(&mut *response).poll(cx));
+        let polled = Pin::new(response).poll(cx);
         let response = ready!(polled).map_err(|error| self.place.failure(&error))?;
         let (parts, stream) = response.into_parts();
         self.stage = Stage::Reading(stream);
@@ -257,29 +257,20 @@ impl Http2Body {
         let Stage::Reading(stream) = &mut self.stage else {
             return Poll::Ready(None);
         };
-        let polled = self.place.poll(cx, |cx| stream.poll_data(cx));
+        let polled = stream.poll_data(cx);
         let connection = &self.place.connection;
         Poll::Ready(match ready!(polled) {
             Some(Ok(data)) => {
                 // It fails only if the stream has ended, and then the window no longer matters.
-                let _ = connection
-                    .driver
-                    .and_drive(|| stream.flow_control().release_capacity(data.len()));
+                let _ = stream.flow_control().release_capacity(data.len());
                 Some(Ok(data))
             }
-            Some(Err(error)) => Some(Err(match connection.driver.death() {
+            Some(Err(error)) => Some(Err(match connection.death.get() {
                 Some(death) => death.clone(),
                 None => HyperError::reading(&connection.server, &error),
             })),
             None => None,
         })
-    }
-}
-
-impl Drop for Http2Body {
-    fn drop(&mut self) {
-        let driver = &self.place.connection.driver;
-        driver.and_drive(|| self.stage = Stage::Left);
     }
 }
 
