@@ -18,11 +18,14 @@ fn client() -> Client {
         let items = match request.uri().path() {
             "/api" => json!([{ "versions": [{ "version": "v1", "resources": [
                 resource("pods", "Pod", &["po"], &all), resource("bindings", "Binding", &[], &["create"]),
+                resource("componentstatuses", "ComponentStatus", &["cs"], &["get", "list"]),
             ] }] }]),
             _ => json!([
                 { "metadata": { "name": "apps" }, "versions": [
                     { "version": "v1", "resources": [resource("deployments", "Deployment", &["deploy"], &all)] },
-                    { "version": "v1beta1", "resources": [resource("deployments", "Deployment", &["deploy"], &all)] },
+                    { "version": "v1beta1", "resources": [
+                        resource("deployments", "Deployment", &["deploy"], &all), resource("scales", "Scale", &[], &all),
+                    ] },
                 ] },
                 { "metadata": { "name": "example.com" }, "versions": [
                     { "version": "v1", "resources": [resource("pods", "Pod", &[], &all)] },
@@ -44,6 +47,7 @@ async fn each_name_of_kubectl_is_found() {
         ("pods", "v1 pods Pod"),
         ("deploy", "apps/v1 deployments Deployment"),
         ("deployment.apps", "apps/v1 deployments Deployment"),
+        ("scales", "apps/v1beta1 scales Scale"),
         ("pods.example.com", "example.com/v1 pods Pod"),
     ] {
         let found = discover(&client, name).await.unwrap();
@@ -53,7 +57,7 @@ async fn each_name_of_kubectl_is_found() {
             "{name}"
         );
     }
-    for name in ["bindings", "unknown", "pods.other.com"] {
+    for name in ["bindings", "cs", "unknown", "pods.com", "pods.other.com"] {
         let error = discover(&client, name).await.unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
     }

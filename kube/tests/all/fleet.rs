@@ -88,6 +88,17 @@ async fn clusters_and_namespaces_join_and_leave() {
     assert_eq!(keys(&maps), ["us:prod/a", "us:test/a"]);
     assert_eq!(keys(&of_web), ["us:prod/a", "us:test/a"]);
     assert!(informers.client_of("eu").is_none() && informers.client_of("us").is_some());
+
+    // The cluster is restored at another address, and joins under its old name.
+    let restored = server();
+    namespace(&restored, "prod", "web");
+    informers.join("us", client(&restored));
+    let writer = Api::<ConfigMap>::namespaced(informers.client_of("us").unwrap(), "prod");
+    let created = writer.create(&PostParams::default(), &map("b")).await;
+    created.unwrap();
+    sleep(A_WHILE).await;
+    assert_eq!(keys(&maps), ["us:prod/b"]);
+    assert_eq!(keys(&of_web), ["us:prod/b"]);
 }
 
 /// The events of `us` take longer than a run of the test, so a write that was awaited there would never be seen.

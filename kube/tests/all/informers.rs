@@ -10,6 +10,7 @@ use informer_kube::Informers;
 use informer_mock::{Config, DeleteAnswer, FakeServer, Fault, Mock, TokioClock, json};
 use informer_tokio::controller::{Controller, Task};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{
     DeleteParams, EvictParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
 };
@@ -83,12 +84,14 @@ fn client_of_whole_server(mock: &Server) -> Client {
 #[tokio::test(start_paused = true)]
 async fn informers_are_shared_and_end_with_their_last_user() {
     let mock = server();
-    mock.create(
-        "configmaps",
-        json!({ "metadata": { "name": "a", "namespace": "prod" } }),
-    )
-    .unwrap();
+    for namespace in ["prod", "test", "other"] {
+        let metadata = json!({ "name": "a", "namespace": namespace });
+        mock.create("configmaps", json!({ "metadata": metadata }))
+            .unwrap();
+    }
     let informers = Informers::new(client(&mock));
+    let of_two = informers.all::<ConfigMap>().namespaces(["prod", "test"]);
+    let of_two = of_two.get();
     let first = informers
         .namespaced::<ConfigMap>("prod")
         .labels("app!=x")
@@ -107,15 +110,16 @@ async fn informers_are_shared_and_end_with_their_last_user() {
         first.lister().get("prod", "a").unwrap().get().name_any(),
         "a"
     );
-    assert_eq!(raw.lister().len(), 1);
-    assert_eq!(metadata.lister().len(), 1);
+    assert_eq!(raw.lister().len(), 3);
+    assert_eq!(metadata.lister().len(), 3);
+    assert_eq!((first.lister().len(), of_two.lister().len()), (1, 2));
     assert_eq!(
         dynamic.lister().get("prod", "a").unwrap().get().name_any(),
         "a"
     );
     let opened = mock.log().iter().count();
-    assert_eq!(opened, 4, "the first two share a watch");
-    drop((first, second, raw, metadata, dynamic));
+    assert_eq!(opened, 6, "the first and the second share a watch");
+    drop((of_two, first, second, raw, metadata, dynamic));
     settle().await;
     assert!(informers.factory().health().is_empty());
 }
@@ -226,15 +230,15 @@ async fn the_caches_show_the_writes_of_the_client() {
 #[tokio::test(start_paused = true)]
 async fn deleted_collections_are_seen_and_dry_runs_are_not_awaited() {
     let mock = server();
-    for name in ["a", "b"] {
+    let kept = json!({ "metadata": { "name": "a", "namespace": "prod", "finalizers": ["example.com/x"] } });
+    mock.create("configmaps", kept).unwrap();
+    for name in ["b", "c"] {
         mock.create(
             "configmaps",
             json!({ "metadata": { "name": name, "namespace": "prod" } }),
         )
         .unwrap();
     }
-    let kept = json!({ "metadata": { "name": "kept", "namespace": "prod", "finalizers": ["example.com/x"] } });
-    mock.create("configmaps", kept).unwrap();
     let informers = Informers::new(client_of_whole_server(&mock));
     let maps = informers.all::<ConfigMap>().get();
     maps.synced().await.unwrap();
@@ -281,10 +285,12 @@ async fn deleted_collections_are_seen_and_dry_runs_are_not_awaited() {
 #[tokio::test(start_paused = true)]
 async fn errors_pass_unchanged_and_are_not_awaited() {
     let mock = server();
-    let informers = Informers::new(client(&mock));
+    let expiry = Some(Timestamp::UNIX_EPOCH);
+    let informers = Informers::new(client(&mock).with_valid_until(expiry));
     let maps = informers.all::<ConfigMap>().get();
     maps.synced().await.unwrap();
     assert_eq!(informers.client().default_namespace(), "default");
+    assert_eq!(*informers.client().valid_until(), expiry);
     let api = Api::<ConfigMap>::namespaced(informers.client(), "prod");
     api.create(&PostParams::default(), &map("a")).await.unwrap();
     match api.create(&PostParams::default(), &map("a")).await {
@@ -307,6 +313,13 @@ async fn a_controller_sees_its_own_writes_without_a_call() {
     for name in ["prod", "test"] {
         mock.create("namespaces", team(name, "a")).unwrap();
     }
+    mock.create("namespaces", json!({ "metadata": { "name": "other" } }))
+        .unwrap();
+    let other = mock.with(|server| server.get("namespaces", "", "other"));
+    let uid = other.unwrap()["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     // The event of a ConfigMap takes longer than the next change of its Namespace.
     let slow = Fault::nothing().bandwidth(2000);
     mock.with(|server| server.inject(slow.on_path("/api/v1/configmaps").always()));
@@ -320,6 +333,7 @@ async fn a_controller_sees_its_own_writes_without_a_call() {
     let (client, noted, lister) = (informers.client(), Arc::clone(&runs), maps.lister());
     let running = tokio::spawn(controller.run(move |task: Task<Namespace>| {
         let (client, noted, lister) = (client.clone(), Arc::clone(&noted), lister.clone());
+        let uid = uid.clone();
         async move {
             let Some(namespace) = task.object() else {
                 return Ok(());
@@ -333,9 +347,14 @@ async fn a_controller_sees_its_own_writes_without_a_call() {
                 return Ok(());
             }
             let mut wanted = map("team");
+            // It also refers to a Namespace that does not manage it.
             wanted.metadata.owner_references =
-                kube::Resource::controller_owner_ref(&**namespace.value(), &())
-                    .map(|owner| vec![owner]);
+                kube::Resource::controller_owner_ref(&**namespace.value(), &()).map(|owner| {
+                    let mut other = owner.clone();
+                    (other.controller, other.name) = (None, "other".to_owned());
+                    other.uid.clone_from(&uid);
+                    vec![other, owner]
+                });
             let api = Api::<ConfigMap>::namespaced(client, task.name());
             api.create(&PostParams::default(), &wanted)
                 .await
@@ -448,8 +467,8 @@ async fn evictions_are_writes() {
     }
 }
 
-/// A client whose server binds Pods, scales by a subresource of its own, and answers requests through its proxy by streams
-/// without an end.
+/// A client whose server binds Pods, scales by a subresource of its own, breaks off the answers to `resize`, and answers
+/// requests through its proxy by streams without an end.
 fn client_with_subresources(mock: &Server) -> Client {
     let inner = client(mock);
     let mock = mock.clone();
@@ -477,6 +496,8 @@ fn client_with_subresources(mock: &Server) -> Client {
                 answer(whole(change("hostname")))
             } else if path.contains("/proxy/") {
                 answer(Reply::Endless)
+            } else if path.ends_with("/resize") {
+                answer(Reply::Cut)
             } else {
                 let response = inner.send(request).await?;
                 Ok::<_, kube::Error>(response.map(Reply::Whole))
@@ -490,6 +511,7 @@ fn client_with_subresources(mock: &Server) -> Client {
 enum Reply {
     Whole(Body),
     Endless,
+    Cut,
 }
 
 impl http_body::Body for Reply {
@@ -503,6 +525,7 @@ impl http_body::Body for Reply {
         match &mut *self {
             Self::Whole(body) => Pin::new(body).poll_frame(cx),
             Self::Endless => Poll::Pending,
+            Self::Cut => Poll::Ready(Some(Err(kube::Error::Service("cut".into())))),
         }
     }
 }
@@ -536,6 +559,8 @@ async fn subresources_write_their_object_or_pass() {
     informers.sees_own_writes().await.unwrap();
     assert_eq!(shown(), (true, true));
 
+    let cut = post("pods/web/resize").await.unwrap().into_body();
+    assert!(cut.collect_bytes().await.is_err(), "as without informers");
     for path in ["services/x/proxy/events", "pods/web/proxy/a/status"] {
         let answer = timeout(Duration::from_secs(5), post(path)).await;
         assert_eq!(answer.unwrap().unwrap().status(), 201, "{path}");

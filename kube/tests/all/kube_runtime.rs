@@ -543,7 +543,11 @@ async fn a_subscriber_that_does_not_read_holds_nothing_back() {
         count += 1;
     }
     assert_eq!(count, 1001);
-    let objects: Vec<_> = slow.by_ref().collect().await;
+    let objects: Vec<_> = slow
+        .by_ref()
+        .collect()
+        .now_or_never()
+        .expect("it has ended");
     let left: Vec<_> = objects
         .iter()
         .map(|object| (object.name_any(), object.resource_version().unwrap()))

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use informer_kube::reflector::{ObjectRef, Store, Writer, store};
 use informer_kube::{Controller, reflector, watcher};
 use informer_mock::{Fault, Verb, json};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::runtime::controller::Action;
 use kube::{Api, ResourceExt as _};
@@ -172,7 +172,7 @@ async fn the_controller_of_kube_runs_on_this_watcher() {
     let mock = server();
     let object = |name: &str, owner: Option<&str>| {
         let owners: Vec<_> = owner.into_iter().map(|name| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": "u", "controller": true })).collect();
-        json!({ "metadata": { "name": name, "namespace": "prod", "ownerReferences": owners } })
+        json!({ "metadata": { "name": name, "namespace": "prod", "labels": { "app": "web" }, "ownerReferences": owners } })
     };
     mock.create("configmaps", object("a", None)).unwrap();
     let client = client(&mock);
@@ -184,7 +184,7 @@ async fn the_controller_of_kube_runs_on_this_watcher() {
         seen.lock().unwrap().push(map.name_any());
         Ok::<_, Infallible>(Action::await_change())
     };
-    let controller = Controller::new(maps, config()).owns(owned, config());
+    let controller = Controller::new(maps, config()).owns(owned, config().labels("app=web"));
     let store = controller.store();
     let mut running = pin!(controller.run(note, |_, error, _| match *error {}, Arc::clone(&seen)));
     let mut run = async || timeout(Duration::from_secs(60), running.next()).await.ok();
@@ -195,6 +195,15 @@ async fn the_controller_of_kube_runs_on_this_watcher() {
     assert_eq!(run().await.unwrap().unwrap().unwrap().0.name, "a");
     assert_eq!(*seen.lock().unwrap(), ["a", "a"]);
     assert!(run().await.is_none());
+    let log = mock.log();
+    let of_secrets = log
+        .iter()
+        .filter(|request| request.path.ends_with("/secrets"));
+    let selected: Vec<_> = of_secrets
+        .map(|request| request.query.get("labelSelector"))
+        .collect();
+    assert!(selected.len() >= 2);
+    assert!(selected.iter().all(|labels| *labels == Some("app=web")));
 }
 
 /// A type that is known only at run time, which has no default.
@@ -224,7 +233,7 @@ async fn kubes_controller_watches_a_resource_of_discovery() {
 async fn an_object_that_cannot_be_decoded_survives_a_relist() {
     let mock = server();
     let object = |name: &str| json!({ "metadata": { "name": name, "namespace": "prod" } });
-    for name in ["a", "bad", "gone"] {
+    for name in ["a", "bad", "gone", "worse"] {
         mock.create("configmaps", object(name)).unwrap();
     }
     let (store, writer) = store::<ConfigMap>();
@@ -232,23 +241,36 @@ async fn an_object_that_cannot_be_decoded_survives_a_relist() {
     let stream = reflector(writer, watcher(maps, watcher::Config::default()));
     let _reading = tokio::spawn(stream.for_each(async |_| {}));
     store.wait_until_ready().await.unwrap();
-    assert_eq!(names(&store), ["a", "bad", "gone"]);
+    assert_eq!(names(&store), ["a", "bad", "gone", "worse"]);
+    // An object without a namespace.
+    let namespace = |spec| json!({ "metadata": { "name": "bad" }, "spec": spec });
+    mock.create("namespaces", namespace(json!({}))).unwrap();
+    let (namespaces, writer) = reflector::store::<Namespace>();
+    let all = Api::<Namespace>::all(client(&mock));
+    let stream = reflector(writer, watcher(all, watcher::Config::default()));
+    let _reading = tokio::spawn(stream.for_each(async |_| {}));
+    namespaces.wait_until_ready().await.unwrap();
+    settle().await;
     // A relist shows what happened while the watch was broken.
     mock.with(|server| {
-        server.inject(Fault::expired().on(Verb::Watch));
+        server.inject(Fault::expired().on(Verb::Watch).times(2));
         server.cut_watches();
     });
+    mock.update("namespaces", namespace(json!(7))).unwrap();
     mock.delete("configmaps", "prod", "gone").unwrap();
-    let mut bad = object("bad");
-    bad["immutable"] = 7.into();
-    mock.update("configmaps", bad).unwrap();
+    for name in ["bad", "worse"] {
+        let mut bad = object(name);
+        bad["immutable"] = 7.into();
+        mock.update("configmaps", bad).unwrap();
+    }
     sleep(Duration::from_secs(60)).await;
-    assert!(mock.log().lists().count() > 1);
-    assert_eq!(names(&store), ["a", "bad"]);
+    assert!(mock.log().lists().count() >= 4);
+    assert_eq!(namespaces.len(), 1);
+    assert_eq!(names(&store), ["a", "bad", "worse"]);
     mock.update("configmaps", object("bad")).unwrap();
     mock.delete("configmaps", "prod", "bad").unwrap();
     settle().await;
-    assert_eq!(names(&store), ["a"]);
+    assert_eq!(names(&store), ["a", "worse"]);
 }
 
 /// The names and paths that kube has.

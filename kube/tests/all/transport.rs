@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use informer_core::wire::Format;
 use informer_mock::{Fault, Verb, json};
-use informer_tokio::transport::{DynTransport as _, Get};
+use informer_tokio::transport::{DynTransport as _, FailureKind, Get};
 use informer_tokio::{Informer, Resource};
 use k8s_openapi::api::core::v1::Pod;
 use kube::client::Body;
@@ -95,6 +96,11 @@ async fn failures_keep_their_class_and_their_cause() {
             "no response from the server",
         ),
         (
+            Fault::fail(FailureKind::TimedOut),
+            "timed-out",
+            "no response from the server",
+        ),
+        (
             Fault::nothing().cut_inside_event(0),
             "connection-reset",
             "the response was cut off",
@@ -153,23 +159,38 @@ async fn an_overloaded_server_is_asked_again_after_the_time_it_names() {
     assert_eq!((times[1] - times[0]).as_secs(), 7);
 }
 
-/// Neither is in the body that the server sent.
+/// None of this is in the body that the server sent. A stream is requested uncompressed.
 #[tokio::test(start_paused = true)]
-async fn warnings_and_redirects_of_the_server_are_passed_on() {
+async fn warnings_formats_and_redirects_of_the_server_are_passed_on() {
     let service = tower::service_fn(async |request: http::Request<Body>| {
-        let response = http::Response::builder().header("Warning", "299 - \"pods are old\"");
+        let response = http::Response::builder()
+            .header("Warning", "299 - \"pods are old\"")
+            .header("Warning", "299 - \"and slow\"")
+            .header("Content-Type", "application/vnd.kubernetes.protobuf");
         let response = match request.uri().path() {
             "/moved" => response
                 .status(307)
                 .header("Location", "https://other:6443/x?token=s3cret"),
+            "/packed" => response.header("Content-Encoding", "gzip"),
             _ => response,
         };
-        Ok::<_, core::convert::Infallible>(response.body(Body::from(b"ok".to_vec())).unwrap())
+        let coding = request.headers().get("Accept-Encoding");
+        let coding = coding.map_or(&b"any"[..], |coding| coding.as_bytes());
+        Ok::<_, core::convert::Infallible>(response.body(Body::from(coding.to_vec())).unwrap())
     });
     let mut transport = informer_kube::transport(kube::Client::new(service, "default"));
-    let (_, mut body) = transport.send(Get::new("/x")).await.unwrap();
+    let (head, mut body) = transport.send(Get::new("/x")).await.unwrap();
+    assert_eq!(head.format, Some(Format::Protobuf));
     assert_eq!(body.warning(), Some("pods are old"));
+    assert_eq!(body.warning(), Some("and slow"));
     assert_eq!(body.warning(), None);
+    assert_eq!(body.chunk().await.unwrap(), Some(&b"any"[..]));
+    let watch = Get::new("/x").watch(true);
+    let (_, mut body) = transport.send(watch).await.unwrap();
+    assert_eq!(body.chunk().await.unwrap(), Some(&b"identity"[..]));
+    let packed = transport.send(Get::new("/packed")).await;
+    let error = packed.map(drop).unwrap_err().to_string();
+    assert!(error.ends_with("enable kube's feature `gzip`"), "{error}");
     let (_, mut body) = transport.clone().send(Get::new("/x")).await.unwrap();
     assert_eq!(body.warning(), None);
     let (head, mut body) = transport.send(Get::new("/moved")).await.unwrap();

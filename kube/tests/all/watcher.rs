@@ -269,6 +269,14 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
     assert_eq!(seen[1], "+d");
     during(Duration::from_secs(60), &mut events).await;
     assert_eq!(mock.log().lists().count(), 1);
+
+    // A list that begins anew names it once.
+    mock.with(|server| server.inject(Fault::expired().on(Verb::List).skip(3)));
+    let config = Config::default().page_size(1);
+    let mut events = pin!(informer_kube::watcher(pods(&mock), config));
+    let seen = during(Duration::from_secs(60), &mut events).await;
+    assert_eq!(seen.iter().filter(|event| *event == "init").count(), 2);
+    assert_eq!(seen.concat().matches("prod/bad").count(), 1, "{seen:?}");
 }
 
 /// Defect 8: `any_semantic` has no effect at the default page size.
