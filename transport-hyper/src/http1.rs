@@ -252,5 +252,9 @@ mod tests {
             [1, 8, 9, 40, 5_000].map(buffer_of).map(|size| size >> 10),
             [128, 128, 64, 16, 16]
         );
+        for _ in 0..100 {
+            drop(Counted::new());
+        }
+        assert_eq!(Counted::new().1, MOST_BYTES, "those are closed");
     }
 }

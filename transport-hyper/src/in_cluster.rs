@@ -111,7 +111,10 @@ mod tests {
         std::fs::write(folder.path().join("ca.crt"), ca.unwrap().pem()).unwrap();
         std::fs::write(folder.path().join("token"), "abc").unwrap();
         std::fs::write(folder.path().join("namespace"), "prod\n").unwrap();
-        let transport = builder(pod, folder.path()).unwrap().build().unwrap();
+        let builder = builder(pod, folder.path()).unwrap();
+        let shown = format!("{builder:?}");
+        assert!(shown.contains("ca.crt"), "it may be renewed: {shown}");
+        let transport = builder.build().unwrap();
         assert_eq!(
             format!("{transport:?}"),
             "HyperTransport(https://[fd00::1]:443)"

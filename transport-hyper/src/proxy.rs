@@ -216,16 +216,35 @@ mod tests {
             ("http_proxy", "h"),
             ("all_proxy", "a"),
         ];
+        let both = [("http_proxy", "h"), ("HTTP_PROXY", "H")];
         for (url, variables, expected) in [
             ("https://host", &all[..], Some("s")),
             ("http://host", &all, Some("h")),
             ("https://host", &all[1..], Some("a")),
+            ("http://host", &both, Some("H")),
             ("http://localhost", &all, None),
             ("http://127.0.0.2", &all, None),
             ("https://[::1]:6443", &all, None),
             ("http://host", &[], None),
         ] {
             assert_eq!(chosen(url, variables).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_without_a_port_has_that_of_its_scheme() {
+        let server = Address::parse("https://host").unwrap();
+        for (url, port) in [
+            ("http://proxy", 80),
+            ("https://proxy", 443),
+            ("socks5://proxy", 1080),
+            ("http://proxy:3128", 3128),
+        ] {
+            match Proxy::choose(&ProxySetting::Url(url.to_owned()), &server) {
+                Ok(proxy) => assert_eq!(proxy.unwrap().address.port(), port, "{url}"),
+                // The operating system may have no store of CAs.
+                Err(error) => assert_eq!(port, 443, "{error}"),
+            }
         }
     }
 

@@ -95,6 +95,7 @@ fn files_are_found_beside_the_kubeconfig() {
     );
     let config = Kubeconfig::from_file(path).unwrap();
     assert_eq!(config.namespace().unwrap(), Some("prod"));
+    assert_eq!(config.clone().context("there").namespace().unwrap(), None);
     config.builder().unwrap().build().unwrap();
     fs::remove_file(folder.path().join("me.key")).unwrap();
     let problem = config.builder().unwrap().build().unwrap_err().to_string();
@@ -236,8 +237,8 @@ impl ExecConfigYaml {
         let yaml = one(
             "",
             &format!(
-                "exec:\n  apiVersion: client.authentication.k8s.io/v1\n  command: {}\n  args: ['-c', 'cd \"$PLACE\" && . ./plugin']\n  \
-                 env: [{{name: PLACE, value: '{}'}}]\n  interactiveMode: Never\n  provideClusterInfo: true\n  installHint: Take it from there.",
+                "exec:\n  apiVersion: client.authentication.k8s.io/v1\n  command: {}\n  args: ['-c', 'cd \"$PLACE\" && . ./$FILE']\n  \
+                 env: [{{name: PLACE, value: '{}'}}, {{name: FILE, value: plugin}}]\n  interactiveMode: Never\n  provideClusterInfo: true\n  installHint: Take it from there.",
                 self.command, self.folder
             ),
         );
@@ -321,16 +322,18 @@ async fn a_plugin_gets_the_cluster() {
 
 #[tokio::test]
 async fn a_plugin_may_give_a_certificate() {
-    let plugin = Plugin::new(&gives(
-        r#""clientCertificateData": "chain", "clientKeyData": "key""#,
-    ));
-    let credential = plugin.exec().credential(None).await.unwrap();
-    assert!(credential.header().is_none());
-    let (chain, key) = credential.certificate().unwrap().parts();
-    assert_eq!(
-        (chain.0.as_slice(), key.0.as_slice()),
-        (&b"chain"[..], &b"key"[..])
-    );
+    for (token, header) in [("", None), (r#""token": "t", "#, Some("Bearer t"))] {
+        let plugin = Plugin::new(&gives(&format!(
+            r#"{token}"clientCertificateData": "chain", "clientKeyData": "key""#,
+        )));
+        let credential = plugin.exec().credential(None).await.unwrap();
+        assert!(credential.header().map(|header| header.as_bytes()) == header.map(str::as_bytes));
+        let (chain, key) = credential.certificate().unwrap().parts();
+        assert_eq!(
+            (chain.0.as_slice(), key.0.as_slice()),
+            (&b"chain"[..], &b"key"[..])
+        );
+    }
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use crate::support::{Peer, Server, read, started, tls};
+use crate::support::{Peer, Server, is_reused, read, started, tls};
 use informer_core::{
     Body, Transport,
     transport::{FailureKind, Get, TransportError},
@@ -59,14 +59,17 @@ async fn a_token_file_is_read_again_every_minute() {
             .await
             .contains("Bearer two\r\n")
     );
-    // Token files may be removed on purpose, and the token stays valid.
+    // Token files may be removed on purpose, and the token stays valid. That is looked at every minute, too.
     std::fs::remove_file(&path).unwrap();
     pass(Duration::from_secs(61)).await;
-    assert!(
-        again(&mut transport, &mut peer)
-            .await
-            .contains("Bearer two\r\n")
-    );
+    for _ in 0..2 {
+        let request = again(&mut transport, &mut peer).await;
+        assert!(request.contains("Bearer two\r\n"), "{request}");
+        std::fs::write(&path, "three").unwrap();
+    }
+    pass(Duration::from_secs(61)).await;
+    let request = again(&mut transport, &mut peer).await;
+    assert!(request.contains("Bearer three\r\n"), "{request}");
 }
 
 #[tokio::test]
@@ -147,19 +150,114 @@ impl CredentialSource for Counting {
     }
 }
 
+/// The server refuses all tokens, so the source is asked ever less often, and at last has none.
 #[tokio::test]
-async fn a_source_of_ones_own_is_asked_anew_once() {
+async fn a_source_of_ones_own_is_asked_anew_once_for_each_request_and_then_pauses() {
     let server = Server::start().await;
     let source = Counting(AtomicUsize::new(0));
     let mut transport = server.builder().credentials(source).build().unwrap();
-    let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
-        for token in ["Bearer t0\r\n", "Bearer t1\r\n"] {
+    let sent = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&sent);
+    tokio::spawn(async move {
+        loop {
             let mut peer = server.accept().await;
-            assert!(peer.request().await.contains(token));
+            let request = peer.request().await;
+            let token = request.split("Bearer ").nth(1).unwrap_or_default();
+            let token = token.lines().next().unwrap_or_default();
+            seen.lock().unwrap().push(token.to_owned());
             peer.write(REFUSED).await;
         }
     });
-    assert_eq!(answer.unwrap().0.status, 401);
+    for (after, expected) in [
+        (0, &["t0", "t1"][..]),
+        (11, &["t1", "t2"]),
+        // The pause is 20 s now.
+        (11, &["t2"]),
+        (1_000, &["t2", "t3"]),
+        (1_000, &["t3"]),
+    ] {
+        pass(Duration::from_secs(after)).await;
+        let answer = transport.send(Get::new("/x")).await;
+        assert_eq!(answer.unwrap().0.status, 401);
+        assert_eq!(core::mem::take(&mut *sent.lock().unwrap()), expected);
+    }
+}
+
+/// A source whose credential a test sets.
+#[derive(Clone, Default)]
+struct Given(Arc<Mutex<Credential>>);
+
+impl Given {
+    fn set(&self, credential: Credential) {
+        *self.0.lock().unwrap() = credential;
+    }
+}
+
+impl CredentialSource for Given {
+    fn credential<'a>(&'a self, _refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+        Box::pin(async { Ok(self.0.lock().unwrap().clone()) })
+    }
+}
+
+/// The old connections are idle and intact.
+#[tokio::test]
+async fn a_renewed_client_certificate_is_not_used_over_an_old_connection() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let folder = tempfile::tempdir().unwrap();
+    let (path, given) = (folder.path().join("ca.crt"), Given::default());
+    std::fs::write(&path, ca.certificate.pem()).unwrap();
+    let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+        .root_certificates_file(&path)
+        .credentials(given.clone())
+        .build()
+        .unwrap();
+    let mut config = ca.strict_server(&for_name("127.0.0.1"));
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // The certificate with which each request arrives.
+    let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+    let noted = Arc::clone(&seen);
+    tokio::spawn(async move {
+        while let Some(peer) = accept(&server, config.clone()).await {
+            let shown = peer.0.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+            let noted = Arc::clone(&noted);
+            tokio::spawn(async move {
+                let mut http2 = h2::server::handshake(peer.0).await.unwrap();
+                while let Some(Ok((_, mut respond))) = http2.accept().await {
+                    noted.lock().unwrap().push(shown.clone());
+                    let _ = respond.send_response(http::Response::new(()), true);
+                }
+            });
+        }
+    });
+    for _ in 0..3 {
+        let (certificate, key) = ca.sign(&for_name("client"));
+        let credential = Credential::default();
+        given.set(credential.with_certificate(certificate.pem(), key.serialize_pem()));
+        for _ in 0..2 {
+            let answer = transport.send(Get::new("/x")).await;
+            assert_eq!(read(answer).await.unwrap(), "");
+        }
+        let shown = core::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(shown, [&**certificate.der(); 2]);
+        // A connection that is opened after a change of the file has the certificate, too.
+        let other = Ca::new().certificate;
+        std::fs::write(&path, ca.certificate.pem() + &other.pem()).unwrap();
+        pass(Duration::from_secs(11)).await;
+        let answer = transport.send(Get::new("/x")).await;
+        assert_eq!(read(answer).await.unwrap(), "");
+        let shown = core::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(shown, [&**certificate.der()]);
+    }
+    // Without a certificate that can be used, nothing is sent.
+    given.set(Credential::default().with_certificate("s3cret", "s3cret"));
+    let error = transport.send(Get::new("/x")).await.map(drop).unwrap_err();
+    let error = error.to_string();
+    assert!(error.starts_with("cannot log in to 127.0.0.1:"), "{error}");
+    assert!(
+        error.contains(": client certificate: neither PEM"),
+        "{error}"
+    );
+    assert!(!error.contains("s3cret") && seen.lock().unwrap().is_empty());
 }
 
 /// Responds after 90 s, like a login that waits for a person.
@@ -277,7 +375,7 @@ async fn a_client_certificate_in_files_is_looked_at_again() {
     for round in 0..3 {
         let config = ca.strict_server(&for_name("127.0.0.1"));
         // Each request uses a new connection, although the previous one is idle and intact.
-        let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let (answer, mut peer) = tokio::join!(transport.send(Get::new("/x")), async {
             let mut peer = accept(&server, config).await.unwrap();
             peer.serve("ok").await;
             peer
@@ -285,8 +383,12 @@ async fn a_client_certificate_in_files_is_looked_at_again() {
         assert_eq!(read(answer).await.unwrap(), "ok", "round {round}");
         let shown = peer.0.get_ref().1.peer_certificates().unwrap()[0].to_vec();
         assert_eq!(shown, expected);
-        peers.push(peer);
         expected = put();
+        // The files were read just now.
+        let reused = is_reused(&mut transport, &mut peer);
+        let reused = tokio::time::timeout(Duration::from_secs(5), reused).await;
+        assert!(reused.is_ok(), "round {round}");
+        peers.push(peer);
         pass(Duration::from_secs(11)).await;
     }
 }
@@ -425,26 +527,35 @@ async fn a_proxy_that_refuses_is_reported() {
 #[tokio::test]
 async fn a_socks_proxy_looks_up_the_name() {
     use tokio::io::AsyncReadExt;
-    let proxy = Server::start().await;
-    let mut transport = HyperTransport::builder("http://kubernetes.example:8080")
-        .proxy(format!("socks5://127.0.0.1:{}", proxy.port))
-        .build()
-        .unwrap();
-    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
-        let mut peer = proxy.accept().await;
-        let mut hello = [0; 3];
-        peer.0.read_exact(&mut hello).await.unwrap();
-        assert_eq!(hello, [5, 1, 0]);
-        peer.write([5, 0]).await;
-        let mut asked = [0; 5 + 18 + 2];
-        peer.0.read_exact(&mut asked).await.unwrap();
-        assert_eq!(&asked[..5], [5, 1, 0, 3, 18]);
-        assert_eq!(&asked[5..23], b"kubernetes.example");
-        peer.write([5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await;
-        peer.serve("ok").await;
-        peer
-    });
-    assert_eq!(read(answer).await.unwrap(), "ok");
+    // With a password, the client offers the method 2, and the proxy asks for it.
+    for (user, method) in [("", 0), ("me:s3cret@", 2)] {
+        let proxy = Server::start().await;
+        let mut transport = HyperTransport::builder("http://kubernetes.example:8080")
+            .proxy(format!("socks5://{user}127.0.0.1:{}", proxy.port))
+            .build()
+            .unwrap();
+        let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+            let mut peer = proxy.accept().await;
+            let mut hello = [0; 3];
+            peer.0.read_exact(&mut hello).await.unwrap();
+            assert_eq!(hello, [5, 1, method]);
+            peer.write([5, method]).await;
+            if method == 2 {
+                let mut login = [0; 11];
+                peer.0.read_exact(&mut login).await.unwrap();
+                assert_eq!(&login, b"\x01\x02me\x06s3cret");
+                peer.write([1, 0]).await;
+            }
+            let mut asked = [0; 5 + 18 + 2];
+            peer.0.read_exact(&mut asked).await.unwrap();
+            assert_eq!(&asked[..5], [5, 1, 0, 3, 18]);
+            assert_eq!(&asked[5..23], b"kubernetes.example");
+            peer.write([5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await;
+            peer.serve("ok").await;
+            peer
+        });
+        assert_eq!(read(answer).await.unwrap(), "ok");
+    }
 }
 
 #[tokio::test]

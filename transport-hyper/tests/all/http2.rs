@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::support::{Server, read};
+use crate::support::{Server, failed_as, read};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
@@ -260,6 +260,16 @@ async fn a_connection_that_is_cut_is_reported_to_all_and_replaced() {
         assert_eq!(error.kind(), FailureKind::Reset, "{error}");
     }
     assert_eq!(server.get(&mut transport).await, 1);
+    // It is cut while a request waits for its response, which a new connection may get at once.
+    let sending = transport.send(Get::new("/x"));
+    let sending = tokio::time::timeout(Duration::from_secs(5), sending);
+    let (answer, _asked) = tokio::join!(sending, async {
+        let asked = server.asked().await;
+        server.part(Bye::Cut).await;
+        asked
+    });
+    let error = answer.expect("it is not sent again").map(drop).unwrap_err();
+    failed_as(&error, FailureKind::Reset, true);
 }
 
 #[tokio::test]

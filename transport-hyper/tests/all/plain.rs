@@ -6,6 +6,7 @@ use crate::support::{Server, answered, failed_as, first, is_reused, read, settle
 use informer_core::{
     Body, Transport,
     transport::{FailureKind, Get, TransportError},
+    wire::Format,
 };
 use informer_hyper::HyperTransport;
 use tokio::io::AsyncWriteExt as _;
@@ -44,18 +45,19 @@ async fn a_request_is_written_as_it_should_be() {
 }
 
 #[tokio::test]
-async fn status_and_retry_after_are_reported() {
+async fn status_retry_after_and_format_are_reported() {
     let (server, mut transport) = started().await;
     let (answer, _peer) = answered(
         &mut transport,
         &server,
-        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy",
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\
+         Content-Type: application/vnd.kubernetes.protobuf\r\n\r\nbusy",
     )
     .await;
     let (head, body) = answer.unwrap();
     assert_eq!(
-        (head.status, head.retry_after),
-        (429, Some(Duration::from_secs(7)))
+        (head.status, head.retry_after, head.format),
+        (429, Some(Duration::from_secs(7)), Some(Format::Protobuf))
     );
     assert_eq!(read(Ok((head, body))).await.unwrap(), "busy");
 }
@@ -265,6 +267,11 @@ async fn an_ipv6_address_works() {
     assert_eq!(read(answer).await.unwrap(), "six");
     assert!(
         request.contains(&format!("host: [::1]:{}\r\n", server.port)),
+        "{request}"
+    );
+    let user_agent = concat!("informer-hyper/", env!("CARGO_PKG_VERSION"));
+    assert!(
+        request.contains(&format!("user-agent: {user_agent}\r\n")),
         "{request}"
     );
     assert_eq!(format!("{transport:?}"), format!("HyperTransport({url})"));

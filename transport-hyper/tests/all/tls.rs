@@ -298,23 +298,32 @@ async fn a_handshake_that_is_cut_is_reported() {
 #[tokio::test]
 async fn a_handshake_that_takes_too_long_is_given_up() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = trusting(&server, &ca).build().unwrap();
-    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
-        let peer = server.accept().await;
-        peer.0.readable().await.unwrap();
-        // Nothing else happens from here on, so the paused clock advances to the deadline.
-        tokio::time::pause();
-        peer
-    });
-    let error = answer.unwrap_err();
-    assert_eq!(error.kind(), FailureKind::TimedOut);
-    assert_eq!(
-        error.to_string(),
-        format!(
-            "cannot complete the TLS handshake with 127.0.0.1:{}: it took longer than 10s",
-            server.port
+    let here = format!("127.0.0.1:{}", server.port);
+    let behind = HyperTransport::builder("http://kubernetes.example");
+    for (builder, what) in [
+        (trusting(&server, &ca), "complete the TLS handshake with"),
+        (server.builder().http1(false), "start HTTP/2 with"),
+        (
+            behind.proxy(format!("http://{here}")),
+            "connect through the proxy",
         ),
-    );
+    ] {
+        let mut transport = builder.build().unwrap();
+        let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+            let peer = server.accept().await;
+            peer.0.readable().await.unwrap();
+            // Nothing else happens from here on, so the paused clock advances to the deadline.
+            tokio::time::pause();
+            peer
+        });
+        tokio::time::resume();
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::TimedOut);
+        assert_eq!(
+            error.to_string(),
+            format!("cannot {what} {here}: it took longer than 10s"),
+        );
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 #![cfg(feature = "tower")]
 #![allow(clippy::std_instead_of_alloc, reason = "a test may")]
 
+use core::future::ready;
 use std::io;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use informer_core::{
 };
 use informer_hyper::TowerTransport;
 use tower::service_fn;
+use tower::util::future_service;
 
 #[tokio::test]
 async fn a_request_has_what_the_engine_wants_and_no_host() {
@@ -22,6 +24,7 @@ async fn a_request_has_what_the_engine_wants_and_no_host() {
         assert_eq!(request.headers()["accept"], "application/json");
         assert_eq!(request.headers()["accept-encoding"], "identity");
         let head = Response::builder().status(429).header("Retry-After", "7");
+        let head = head.header("Warning", "299 - \"old\"");
         Ok::<_, io::Error>(head.body(Full::<Bytes>::from("busy")).unwrap())
     });
     let mut transport = TowerTransport::new(service);
@@ -30,8 +33,13 @@ async fn a_request_has_what_the_engine_wants_and_no_host() {
         .await
         .unwrap();
     assert_eq!((head.status, head.retry_after.unwrap().as_secs()), (429, 7));
+    assert_eq!(body.warning(), Some("old"));
     assert_eq!(body.chunk().await.unwrap(), Some(&b"busy"[..]));
     assert_eq!(body.chunk().await.unwrap(), None);
+    // The clones return each warning once.
+    let again = Get::new("/api/v1/pods?limit=500");
+    let (_, mut body) = transport.clone().send(again).await.unwrap();
+    assert_eq!(body.warning(), None);
 }
 
 #[tokio::test]
@@ -87,6 +95,8 @@ async fn a_body_that_breaks_is_reported() {
         let body = StreamBody::new(futures_util::stream::iter(pieces));
         Ok::<_, io::Error>(Response::new(body))
     });
+    // It panics if it is called before it is ready.
+    let service = future_service(ready(Ok::<_, io::Error>(service)));
     let (_, mut body) = TowerTransport::new(service)
         .send(Get::new("/x"))
         .await
