@@ -103,6 +103,8 @@ impl Transport for HyperTransport {
             && renewed != *refused
         {
             drop(answer);
+            // The other credential may have no header.
+            request = settings.request(&get)?;
             answer = self
                 .ask(&mut request, Some(&renewed), &mut attempts)
                 .await?;

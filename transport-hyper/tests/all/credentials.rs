@@ -199,6 +199,29 @@ impl CredentialSource for Given {
     }
 }
 
+/// An exec plugin may give a token first, and then a certificate.
+#[tokio::test]
+async fn a_refused_token_is_not_sent_beside_what_replaces_it() {
+    let (server, given) = (Server::start().await, Given::default());
+    given.set(Credential::bearer("t").unwrap());
+    let builder = server.builder().credentials(given.clone());
+    let mut transport = builder.header("X-Team", "web").build().unwrap();
+    transport.ready().await;
+    let (answer, (first, mut peer)) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = server.accept().await;
+        assert!(peer.request().await.contains("Bearer t\r\n"));
+        given.set(Credential::default());
+        peer.write(REFUSED).await;
+        let mut peer = server.accept().await;
+        (peer.serve("ok").await, peer)
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+    for request in [first, again(&mut transport, &mut peer).await] {
+        assert!(!request.contains("authorization"), "{request}");
+        assert!(request.contains("x-team: web\r\n"), "{request}");
+    }
+}
+
 /// The old connections are idle and intact.
 #[tokio::test]
 async fn a_renewed_client_certificate_is_not_used_over_an_old_connection() {
