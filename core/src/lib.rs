@@ -74,6 +74,8 @@ extern crate alloc;
 extern crate std;
 
 // In the order of the data flow: each module depends only on those above it.
+mod hash;
+
 pub mod time;
 
 pub mod json;

@@ -145,6 +145,8 @@ pub(super) fn shorten(body: &[u8]) -> String {
 }
 
 /// Hashes a body with FNV-1a, leaving out the times of day: programs read them from the real clock.
+///
+/// A copy of the core's, which is private. The runs of a seed depend on it, and std's may change with the version.
 pub(super) fn hash(body: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut rest = body;

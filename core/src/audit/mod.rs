@@ -6,12 +6,13 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::fmt::{self, Write as _};
 use core::time::Duration;
 
 use crate::decode::RawObject;
+use crate::hash::Fnv;
 use crate::object::{ResourceVersion, Uid};
 use crate::report::DriftKind;
-use crate::resource::Fnv;
 use crate::storage::Text;
 use crate::time::{Instant, Rng};
 
@@ -337,17 +338,16 @@ impl<X: Text + PartialEq> Difference<X> {
     }
 
     fn hash(&self) -> u64 {
-        use core::fmt::Write as _;
-        let mut hash = Fnv::new();
-        hash.add(&self.key);
-        for side in [&self.listed, &self.cached] {
-            hash.add("\0");
-            if let Some((uid, version)) = side {
-                // The hash accepts any input, so this cannot fail.
-                let _ = write!(hash, "{uid}\0{version}");
+        Fnv::of(|hash| {
+            hash.add(&self.key);
+            for side in [&self.listed, &self.cached] {
+                hash.add("\0");
+                if let Some((uid, version)) = side {
+                    write!(hash, "{uid}\0{version}")?;
+                }
             }
-        }
-        hash.value()
+            fmt::Result::Ok(())
+        })
     }
 }
 
@@ -412,7 +412,5 @@ fn is_at<X: Text>(reached: &ResourceVersion<X>, version: &ResourceVersion<X>) ->
 }
 
 fn hash(key: &str) -> u64 {
-    let mut hash = Fnv::new();
-    hash.add(key);
-    hash.value()
+    Fnv::of(|hash| hash.write_str(key))
 }

@@ -1,9 +1,10 @@
 //! The identity of a source, by which a journal recognises its own.
 
-use core::fmt::{self, Write};
+use core::fmt::{self, Write as _};
 
+use crate::hash::Fnv;
 use crate::report::Mismatch;
-use crate::resource::{Fnv, Resource};
+use crate::resource::Resource;
 
 /// The owner of a journal, as hashes. A journal of another cluster, resource, selector or decoder is rejected.
 ///
@@ -32,14 +33,9 @@ impl Identity {
     #[must_use]
     pub fn new(cluster: &str, resource: &Resource<'_>, decoder: u64) -> Self {
         Self {
-            cluster: hash(format_args!("{cluster}")),
-            resource: hash(format_args!("{}", resource.path())),
-            selectors: {
-                let mut hash = Fnv::new();
-                // Writing to a hash cannot fail.
-                let _ = resource.query(&mut hash);
-                hash.value()
-            },
+            cluster: Fnv::of(|hash| hash.write_str(cluster)),
+            resource: Fnv::of(|hash| write!(hash, "{}", resource.path())),
+            selectors: Fnv::of(|hash| resource.query(hash).map(drop)),
             decoder,
         }
     }
@@ -91,11 +87,4 @@ impl fmt::Display for Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
-}
-
-fn hash(text: fmt::Arguments<'_>) -> u64 {
-    let mut hash = Fnv::new();
-    // Writing to a hash cannot fail.
-    let _ = hash.write_fmt(text);
-    hash.value()
 }

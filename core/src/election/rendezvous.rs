@@ -1,6 +1,6 @@
 //! Rendezvous hashing.
 
-use crate::resource::Fnv;
+use crate::hash::Fnv;
 
 /// Returns the member that a key belongs to. `None` if there are no members.
 ///

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::JsonStr;
 use super::members::Cursor;
+use crate::hash::Fnv;
 
 /// The parts of an object to remove: they are skipped while parsing, and never allocated.
 ///
@@ -110,15 +111,15 @@ impl Prune {
     /// Returns a number that depends on the removed parts.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        let bytes = self.0.iter().flat_map(|path| {
-            path.iter()
-                .flat_map(|segment| segment.bytes().chain([0]))
-                .chain([1])
-        });
-        // FNV-1a.
-        bytes.fold(0, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        let mut hash = Fnv::zero();
+        for path in self.0 {
+            for segment in *path {
+                hash.add(segment);
+                hash.add("\0");
+            }
+            hash.add("\u{1}");
+        }
+        hash.value()
     }
 
     pub(crate) fn begin(self) -> Below {

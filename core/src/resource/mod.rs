@@ -15,7 +15,6 @@ mod shard;
 mod tests;
 
 pub use name::{InvalidName, NamePart};
-pub(crate) use shard::Fnv;
 pub use shard::{Shard, ShardBy};
 
 use builtin::{Builtin, Scope, builtins};

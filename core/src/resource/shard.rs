@@ -1,8 +1,9 @@
 //! Shards of a resource, for replicas that share the work.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use crate::decode::RawObject;
+use crate::hash::Fnv;
 use crate::json::JsonStr;
 
 /// A part of a resource's objects: those whose hash is in a range (KEP-5866, sharded list and watch).
@@ -83,9 +84,7 @@ impl Shard {
     /// Returns whether an object with this uid, or in this namespace, is in the shard.
     #[must_use]
     pub fn has(&self, value: &str) -> bool {
-        let mut hash = Fnv::new();
-        hash.add(value);
-        self.holds(&hash)
+        self.holds(Fnv::of(|hash| hash.write_str(value)))
     }
 
     pub(crate) fn has_object(&self, object: RawObject<'_>) -> bool {
@@ -93,14 +92,11 @@ impl Shard {
             ShardBy::Uid => object.uid(),
             ShardBy::Namespace => object.namespace(),
         };
-        let mut hash = Fnv::new();
-        // Cannot fail: the hash accepts any text.
-        let _ = value.write_to(&mut hash);
-        self.holds(&hash)
+        self.holds(Fnv::of(|hash| value.write_to(hash)))
     }
 
-    const fn holds(&self, hash: &Fnv) -> bool {
-        self.first <= hash.0 && hash.0 <= self.last
+    const fn holds(&self, hash: u64) -> bool {
+        self.first <= hash && hash <= self.last
     }
 }
 
@@ -128,32 +124,6 @@ impl fmt::Display for Shard {
 )]
 const fn start(index: u64, count: u64) -> u64 {
     (((index as u128) << 64) / count as u128) as u64
-}
-
-/// FNV-1a.
-pub(crate) struct Fnv(u64);
-
-impl Fnv {
-    pub(crate) const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    pub(crate) const fn value(&self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn add(&mut self, text: &str) {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-}
-
-impl fmt::Write for Fnv {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.add(text);
-        Ok(())
-    }
 }
 
 #[cfg(test)]

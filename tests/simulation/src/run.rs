@@ -4,8 +4,10 @@ mod check;
 mod come_right;
 
 use core::fmt;
+use core::hash::Hasher as _;
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::hash::DefaultHasher;
 
 use informer_mock::{Config, Gone, Instant};
 
@@ -76,8 +78,8 @@ pub fn run_with(plan: &Plan, trace: bool, make: &MakeEngine) -> Result<Outcome, 
             coverage: run.coverage,
             steps: run.step,
             trace: run.trace,
-            digest: run.digest,
-            agreement: run.agreement,
+            digest: run.digest.finish(),
+            agreement: run.agreement.map(|part| part.finish()),
         }),
         Err((invariant, source, what)) => Err(Box::new(Violation {
             invariant,
@@ -107,8 +109,8 @@ struct Run {
     coverage: Coverage,
     wants_trace: bool,
     trace: Vec<String>,
-    digest: u64,
-    agreement: [u64; KEY_NAMES.len() + 1],
+    digest: DefaultHasher,
+    agreement: [DefaultHasher; KEY_NAMES.len() + 1],
 }
 
 impl Run {
@@ -130,8 +132,8 @@ impl Run {
             coverage: Coverage::default(),
             wants_trace: trace,
             trace: Vec::new(),
-            digest: 0xcbf2_9ce4_8422_2325,
-            agreement: [0xcbf2_9ce4_8422_2325; KEY_NAMES.len() + 1],
+            digest: DefaultHasher::new(),
+            agreement: Default::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The checks after each step, and what is recorded of it.
 
-use core::hash::{Hash, Hasher};
+use core::hash::Hash as _;
+use std::hash::DefaultHasher;
 
 use super::{Failed, Run};
 use crate::client::Seen;
@@ -71,9 +72,7 @@ impl Run {
     }
 
     fn digest_of(&mut self, seen: &Seen) {
-        let mut hasher = Fnv(self.digest);
-        feed(seen, &mut hasher);
-        self.digest = hasher.finish();
+        feed(seen, &mut self.digest);
         let part = match seen {
             // Whether a pass replays an object that arrived during it depends on the object's position.
             Seen::Notified(note) if matches!(note.kind, NoteKind::Replayed(_)) => return,
@@ -82,13 +81,11 @@ impl Run {
             Seen::Heard(..) => return,
             _ => KEY_NAMES.len(),
         };
-        let mut hasher = Fnv(self.agreement[part]);
-        feed(seen, &mut hasher);
-        self.agreement[part] = hasher.finish();
+        feed(seen, &mut self.agreement[part]);
     }
 }
 
-fn feed(seen: &Seen, hasher: &mut Fnv) {
+fn feed(seen: &Seen, hasher: &mut DefaultHasher) {
     match seen {
         Seen::Asked(asked) => (1, asked.source, asked.at, &asked.target).hash(hasher),
         Seen::Reported(source, class) => (2, source, class).hash(hasher),
@@ -101,20 +98,6 @@ fn feed(seen: &Seen, hasher: &mut Fnv) {
         Seen::Resync(pass, _) => (7, pass).hash(hasher),
         Seen::Drained(source, outputs, wait) => (8, source, outputs, wait).hash(hasher),
         Seen::Wrong(what) => (9, what).hash(hasher),
-    }
-}
-
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
     }
 }
 
