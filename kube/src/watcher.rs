@@ -404,14 +404,7 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
     fn flush(&mut self, _: Instant, _: &ResourceVersion<Box<str>>) {}
 
     fn report(&mut self, _: Instant, report: Report<'_>) {
-        let report = if matches!(
-            report.problem,
-            Problem::Request(RequestProblem::Transport(_))
-        ) {
-            report.with_detail(&self.failure)
-        } else {
-            report
-        };
+        let report = report.with_detail(&self.failure);
         // No request has failed, and kube continues without an item.
         let is_dead = matches!(report.problem, Problem::Request(RequestProblem::Silent(_)))
             && matches!(self.activity, Activity::Watching);

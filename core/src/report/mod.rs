@@ -121,13 +121,17 @@ impl<'a> Report<'a> {
         Self::new(phase, problem)
     }
 
-    /// Adds the transport's description of its failure.
+    /// Adds the transport's description of its last failure, if the report is about a failure of the transport.
     #[must_use]
     pub const fn with_detail<'b>(self, detail: &'b str) -> Report<'b>
     where
         'a: 'b,
     {
-        Report { detail, ..self }
+        if matches!(self.problem, Problem::Request(RequestProblem::Transport(_))) {
+            Report { detail, ..self }
+        } else {
+            self
+        }
     }
 
     /// Returns the class of the problem, a word that is stable across versions.

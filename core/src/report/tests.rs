@@ -63,7 +63,11 @@ fn every_report_is_one_line() {
         for shown in [
             report.to_string(),
             problem.to_string(),
-            report.with_detail(HOSTILE).to_string(),
+            Report {
+                detail: HOSTILE,
+                ..report
+            }
+            .to_string(),
         ] {
             assert!(!shown.contains(leaves_line), "{shown:?}");
             assert!(

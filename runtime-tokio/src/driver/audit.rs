@@ -10,7 +10,7 @@ use informer_core::{
     audit::{Audit, AuditConfig, AuditEntry, AuditStep, AuditVerdict},
     drive,
     drive::Command,
-    report::{Phase, Problem, RequestProblem},
+    report::{Phase, Problem},
 };
 use tokio::sync::mpsc;
 
@@ -195,15 +195,9 @@ impl<V> Sink<Key> for List<'_, V> {
     fn flush(&mut self, _now: Instant, _version: &ResourceVersion<Key>) {}
 
     fn report(&mut self, _now: Instant, report: Report<'_>) {
-        let report = if matches!(
-            report.problem,
-            Problem::Request(RequestProblem::Transport(_))
-        ) {
-            report.with_detail(&self.failure)
-        } else {
-            report
-        };
-        self.audited.inner.report(&report);
+        self.audited
+            .inner
+            .report(&report.with_detail(&self.failure));
     }
 
     fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {

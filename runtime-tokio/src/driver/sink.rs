@@ -13,7 +13,7 @@ use informer_core::{
     drive::{Activity, Command},
     json::JsonStr,
     reflector::{Change, ObjectFrame},
-    report::{Phase, Problem, RequestProblem},
+    report::{Phase, Problem},
     wire::Format,
 };
 use informer_journal::Recorder;
@@ -310,14 +310,7 @@ where
     }
 
     fn report(&mut self, _now: Instant, report: Report<'_>) {
-        let report = if matches!(
-            report.problem,
-            Problem::Request(RequestProblem::Transport(_))
-        ) {
-            report.with_detail(&self.failure)
-        } else {
-            report
-        };
+        let report = report.with_detail(&self.failure);
         self.inner.report_of(Some(self.source), &report);
     }
 
