@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::PATIENCE;
+use crate::support::PATIENCE;
 
 /// The process of the server, which ends when this is dropped.
 pub struct DemoServer {

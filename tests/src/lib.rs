@@ -2,13 +2,12 @@
 
 pub mod conformance;
 pub mod demo;
-mod events;
 mod example;
 pub mod memory;
 pub mod proxy;
 pub mod real;
+pub mod support;
 
-pub use events::{PATIENCE, next, shown};
 pub use example::example;
 
 /// Prints a line, even if the test passes.

@@ -9,7 +9,7 @@ use informer_core::Form;
 use informer_hyper::HyperTransport;
 use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
-use informer_tests::{PATIENCE, say};
+use informer_tests::{say, support::PATIENCE};
 use informer_tokio::decode::{Decode, Packer};
 use informer_tokio::health::State;
 use informer_tokio::informer::Initial;

@@ -10,7 +10,8 @@ use informer_core::Form;
 use informer_hyper::HyperTransport;
 use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
-use informer_tests::{PATIENCE, say};
+use informer_tests::say;
+use informer_tests::support::{PATIENCE, next, shown};
 use informer_tokio::decode::Decode;
 use informer_tokio::{Event, Informer, Meta, Packed, Raw, Resource};
 use k8s_openapi::api::core::v1::Pod;
@@ -95,18 +96,18 @@ where
     );
 
     let mut events = informer.subscribe();
-    while !matches!(informer_tests::next(&mut events).await, Event::Synced) {}
+    while !matches!(next(&mut events).await, Event::Synced) {}
     let held = MEMORY.reset_peak();
     let (wanted, count) = server.relist(CHANGED).await;
     assert_eq!(count, PODS);
     let (mut updates, mut adds, mut deletions) = (0, 0, 0);
     while deletions < PODS / CHANGED / 10 {
-        match informer_tests::next(&mut events).await {
+        match next(&mut events).await {
             Event::Updated { .. } => updates += 1,
             Event::Added { .. } => adds += 1,
             Event::Deleted { .. } => deletions += 1,
             event @ (Event::Replayed { .. } | Event::Synced | _) => {
-                panic!("{}", informer_tests::shown(&event));
+                panic!("{}", shown(&event));
             }
         }
     }

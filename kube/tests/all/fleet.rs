@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use informer_kube::Informers;
 use informer_mock::{Fault, json};
 use informer_tokio::controller::{Controller, Task};
-use informer_tokio::{Form, Informer};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
 use tokio::time::{sleep, timeout};
 
 use crate::server::{Server, client, server};
+use crate::support::keys;
 
 const A_WHILE: Duration = Duration::from_secs(5);
 
@@ -31,16 +31,6 @@ fn namespace(mock: &Server, name: &str, team: &str) {
     let metadata = json!({ "name": name, "labels": { "team": team } });
     mock.put("namespaces", json!({ "metadata": metadata }))
         .unwrap();
-}
-
-fn keys<F: Form<Stored: Send + Sync + 'static>>(informer: &Informer<F>) -> Vec<String> {
-    let entries = informer.lister().list();
-    let mut keys: Vec<_> = entries
-        .iter()
-        .map(|entry| entry.key().to_string())
-        .collect();
-    keys.sort();
-    keys
 }
 
 /// Informers of two clusters, `eu` and `us`, and the servers of these.

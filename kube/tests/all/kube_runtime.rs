@@ -11,7 +11,7 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use informer_kube::reflector::{ObjectRef, Store, Writer, store};
 use informer_kube::watcher::{self as watchers, Config, Error, Event};
 use informer_kube::{Controller, reflector, watcher};
-use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
+use informer_mock::{FakeServer, Fault, Verb, json};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{DynamicObject, ObjectMeta};
 use kube::core::{ApiResource, Expression, GroupVersionKind, PartialObjectMeta, Selector};
@@ -24,6 +24,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::server::{client, server, settle};
+use crate::support::{end_of_stream, event, script};
 use crate::watcher::{during, next, pod, pods};
 
 fn map(name: &str, version: u32) -> ConfigMap {
@@ -52,27 +53,9 @@ fn object_of(name: &str, version: u32) -> Value {
     object
 }
 
-fn event(kind: &str, object: &Value) -> Value {
-    json!({ "type": kind, "object": object })
-}
-
-/// The bookmark that ends a streaming list.
-fn end_of_stream(version: u32) -> Value {
-    let metadata = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
-    event(
-        "BOOKMARK",
-        &json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata }),
-    )
-}
-
 fn error_event(code: u16, reason: &str) -> Value {
     let status = json!({ "kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": "m" });
     event("ERROR", &status)
-}
-
-fn script(script: &Value) -> Mock<ScriptedServer, TokioClock> {
-    let script = ScriptedServer::from_json(&script.to_string()).unwrap();
-    Mock::with_clock(script, TokioClock::new())
 }
 
 /// `streaming_list_init` and `to_watch_params_*`: the initial events are requested once, and then the watch continues at the last

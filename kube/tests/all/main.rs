@@ -11,6 +11,13 @@ mod lease;
 #[cfg(feature = "controller")]
 mod reflector;
 mod server;
+#[path = "../../../tests/src/support.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "it is public in its crate, and others use the rest"
+)]
+mod support;
 mod transport;
 #[cfg(feature = "runtime")]
 mod watcher;

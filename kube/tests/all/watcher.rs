@@ -6,8 +6,7 @@ use core::time::Duration;
 use futures_util::{Stream, StreamExt as _};
 use informer_kube::watcher::{Config, Error, Event, Result};
 use informer_mock::{
-    Config as ServerConfig, FakeServer, Fault, Gone, Mock, RequestLog, ScriptedServer, TokioClock,
-    Verb, json,
+    Config as ServerConfig, FakeServer, Fault, Gone, Mock, ScriptedServer, TokioClock, Verb, json,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
@@ -18,6 +17,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::server::{Server, client, server};
+use crate::support::gaps;
 
 pub(crate) fn pod(name: &str) -> Value {
     json!({ "metadata": { "name": name, "namespace": "prod" },
@@ -65,14 +65,6 @@ pub(crate) async fn during<K: ResourceExt>(
         seen.push(shown(&event.expect("it does not end")));
     }
     seen
-}
-
-fn gaps(log: &RequestLog) -> Vec<f64> {
-    let times: Vec<_> = log.iter().map(|request| request.at).collect();
-    times
-        .windows(2)
-        .map(|pair| (pair[1] - pair[0]).as_secs_f64())
-        .collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use informer_tokio::{Entry, Handlers, Informer, Raw};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Known, Numbers, PODS, Server, held, pod, server_of, truth};
+use crate::support::{Known, Numbers, PODS, Server, held, numbered, pod, server_of, truth};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
@@ -61,7 +61,7 @@ fn listen(pods: &Informer<Raw>) -> Arc<Mutex<Known>> {
 /// causes a relist.
 #[tokio::test(start_paused = true)]
 async fn without_an_audit_a_lost_deletion_stays() {
-    let mock = server_of(3);
+    let mock = server_of(numbered(3));
     let reports = Reports::default();
     let pods = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports).spawn();
     pods.synced().await.unwrap();
@@ -78,7 +78,7 @@ async fn without_an_audit_a_lost_deletion_stays() {
 async fn with_an_audit_it_is_gone_within_a_period() {
     for initial in [Initial::List, Initial::Stream] {
         for when in 0..8 {
-            let mock = server_of(3);
+            let mock = server_of(numbered(3));
             let reports = Reports::default();
             let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
                 .initial(initial)
@@ -120,7 +120,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
 /// A period of zero would list without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_period_of_zero_counts_as_a_second() {
-    let mock = server_of(3);
+    let mock = server_of(numbered(3));
     let reports = Reports::default();
     let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
         .audit(AuditConfig::new(Duration::ZERO));
@@ -141,7 +141,7 @@ async fn a_period_of_zero_counts_as_a_second() {
 /// A watch that loses events: additions, changes and deletions are all repaired.
 #[tokio::test(start_paused = true)]
 async fn lost_events_of_every_kind_are_repaired() {
-    let mock = server_of(5);
+    let mock = server_of(numbered(5));
     let lost = Fault::nothing().drop_event(1).drop_event(2).drop_event(3);
     mock.with(|server| server.inject(lost.on(Verb::Watch)));
     let reports = Reports::default();
@@ -152,9 +152,9 @@ async fn lost_events_of_every_kind_are_repaired() {
     pods.synced().await.unwrap();
     let known = listen(&pods);
     mock.create("pods", pod("new", 0)).unwrap();
-    mock.update("pods", pod("p1", 1)).unwrap();
+    mock.update("pods", pod("p1", 2)).unwrap();
     mock.delete("pods", "prod", "p2").unwrap();
-    mock.update("pods", pod("p3", 1)).unwrap();
+    mock.update("pods", pod("p3", 2)).unwrap();
     sleep(Duration::from_secs(1)).await;
     let wrong = ["prod/new", "prod/p1", "prod/p2", "prod/p3"];
     let differing: BTreeSet<String> = {
@@ -183,7 +183,7 @@ async fn a_list_that_was_cut_never_counts() {
         Fault::stall(),
         Fault::status(500, "no"),
     ] {
-        let mock = server_of(12);
+        let mock = server_of(numbered(12));
         let reports = Reports::default();
         let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
             .initial(Initial::List)
@@ -224,7 +224,7 @@ async fn a_difference_that_a_relist_cannot_repair_causes_one_relist() {
         type Stored = Self;
         type Decoder = ();
     }
-    let mock = server_of(3);
+    let mock = server_of(numbered(3));
     let decode = |raw: &RawObject<'_>| match raw.name().eq_str("p1") {
         true => Err("no"),
         false => Ok(Kept),
@@ -255,10 +255,10 @@ async fn stale_objects_are_audited() {
         type Stored = Self;
         type Decoder = ();
     }
-    let mock = server_of(4);
+    let mock = server_of(numbered(4));
     let decode = |raw: &RawObject<'_>| {
         let pod: Value = serde_json::from_slice(raw.json()).unwrap();
-        if pod["spec"]["round"] == 7 {
+        if pod["spec"]["nodeName"] == "n7" {
             Err("no")
         } else {
             Ok(Kept)
@@ -290,7 +290,7 @@ async fn stale_objects_are_audited() {
 /// Each source of a cache is audited separately, and what is shown of all is true of the one that is behind.
 #[tokio::test(start_paused = true)]
 async fn every_source_is_audited_and_shown() {
-    let mock = server_of(3);
+    let mock = server_of(numbered(3));
     let in_staging = |name: &str| json!({ "metadata": { "name": name, "namespace": "staging" } });
     mock.create("pods", in_staging("s1")).unwrap();
     mock.create("pods", in_staging("s2")).unwrap();
@@ -352,7 +352,7 @@ async fn every_source_is_audited_and_shown() {
 async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
     for seed in 0..40 {
         let loses = seed % 2 == 1;
-        let mock = server_of(20);
+        let mock = server_of(numbered(20));
         let reports = Reports::default();
         let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
             .seed(seed)

@@ -21,7 +21,7 @@ use informer_tokio::{Informer, Key, Meta, Raw, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::support::{PODS, Server, secs, server, truth_of};
+use crate::support::{PODS, Server, secs, server, settle, truth_of};
 
 const SETS: Resource<'static> = Resource::new("apps", "v1", "replicasets").kind("ReplicaSet");
 
@@ -46,6 +46,16 @@ fn set(name: &str, round: u64) -> Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "replicas": round } })
 }
 
+/// Returns a server with these ReplicaSets.
+fn with_sets<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Server {
+    let mock = server();
+    for name in names {
+        let set = set(name.as_ref(), 0);
+        mock.create("replicasets.apps", set).unwrap();
+    }
+    mock
+}
+
 /// A Pod with owners: `(kind, name, is the controller)`.
 fn pod(name: &str, owners: &[(&str, &str, bool)]) -> Value {
     let owners: Vec<Value> = owners
@@ -55,10 +65,6 @@ fn pod(name: &str, owners: &[(&str, &str, bool)]) -> Value {
         })
         .collect();
     json!({ "metadata": { "name": name, "namespace": "prod", "ownerReferences": owners } })
-}
-
-async fn settle() {
-    sleep(Duration::from_millis(50)).await;
 }
 
 /// A running controller as seen from outside.
@@ -105,11 +111,7 @@ fn names(log: &Log) -> Vec<String> {
 /// that begins after the last change of each key sees it.
 #[tokio::test(start_paused = true)]
 async fn each_key_is_reconciled_by_one_at_a_time() {
-    let mock = server();
-    for number in 0..30 {
-        mock.create("replicasets.apps", set(&format!("s{number}"), 0))
-            .unwrap();
-    }
+    let mock = with_sets((0..30).map(|number| format!("s{number}")));
     let sets = informer(&mock, SETS);
     let running: Arc<Mutex<BTreeMap<Key, u64>>> = Arc::default();
     let most = Arc::new(AtomicUsize::new(0));
@@ -166,8 +168,7 @@ async fn each_key_is_reconciled_by_one_at_a_time() {
 /// ends, and later it ends with any of them.
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_all_its_informers() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     mock.create("pods", pod("p", &[("ReplicaSet", "b", true)]))
         .unwrap();
     let second = Fault::delay(secs(20))
@@ -213,8 +214,7 @@ async fn it_waits_for_all_its_informers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_comes_again_after_the_time_it_asked_for() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let sets = informer(&mock, SETS);
     let log = Log::default();
     let note = noting(&log);
@@ -434,10 +434,7 @@ async fn watched_objects_are_mapped_to_keys() {
 /// from objects come after those that have changed.
 #[tokio::test(start_paused = true)]
 async fn a_resync_reconciles_every_key_again() {
-    let mock = server();
-    for name in ["a", "b"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["a", "b"]);
     for owner in ["a", "gone"] {
         mock.create("pods", pod(owner, &[("ReplicaSet", owner, true)]))
             .unwrap();
@@ -556,8 +553,7 @@ async fn every_owner_can_be_reconciled() {
 /// the worker processes other keys.
 #[tokio::test(start_paused = true)]
 async fn a_key_waits_until_the_cache_has_its_own_write() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     // The last byte of an event of some 300 bytes arrives seconds later.
     mock.with(|server| server.inject(Fault::nothing().bandwidth(50).on(Verb::Watch).always()));
     let sets = informer(&mock, SETS);
@@ -650,8 +646,7 @@ async fn waiting_for_a_write_has_an_end() {
 
 /// With two writes of a run, and a log that two informers came with.
 async fn waiting_for_writes_has_an_end(recorded: bool) {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let sets = informer(&mock, SETS);
     let log = Log::default();
     let notified = Arc::new(Mutex::new(Vec::new()));
@@ -703,11 +698,7 @@ async fn waiting_for_writes_has_an_end(recorded: bool) {
 /// A stop lets running reconciliations finish and begins none. A drain also processes waiting keys. Slow runs are cut.
 #[tokio::test(start_paused = true)]
 async fn stops_are_clean() {
-    let mock = server();
-    for number in 0..6 {
-        mock.create("replicasets.apps", set(&format!("s{number}"), 0))
-            .unwrap();
-    }
+    let mock = with_sets((0..6).map(|number| format!("s{number}")));
     let sets = informer(&mock, SETS);
     let begun = Arc::new(AtomicUsize::new(0));
     let done = Arc::new(AtomicUsize::new(0));
@@ -794,8 +785,7 @@ async fn stops_are_clean() {
 #[cfg(all(unix, feature = "signal"))]
 #[tokio::test]
 async fn signals_stop_a_controller() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let sets = informer(&mock, SETS);
     let begun = Arc::new(tokio::sync::Notify::new());
     let controller = Controller::new(&sets).shutdown_on_signal().drain(secs(600));

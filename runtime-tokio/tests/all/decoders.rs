@@ -6,13 +6,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
 use informer_core::Form;
-use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_mock::json;
 use informer_tokio::decode::{Decode, RawObject};
 use informer_tokio::informer::Initial;
 use informer_tokio::{Event, Handlers, Informer, Resource};
 use serde_json::Value;
 
 use crate::batches::OnePiece;
+use crate::support::server;
 
 const PODS: usize = 3000;
 /// The number of an object whose `Drop` panics.
@@ -232,7 +233,7 @@ async fn an_object_is_dropped_when_nobody_has_it() {
         })
     };
     for (threads, is_in_pieces) in [(0, false), (2, false), (2, true)] {
-        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        let mock = server();
         let numbers = Numbers {
             is_in_pieces,
             ..Numbers::default()

@@ -12,7 +12,8 @@ use informer_tokio::{Informer, Key, Raw, Resource};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Access, Leases, PODS, Server, secs, server_of};
+use crate::leases::{Access, Leases};
+use crate::support::{PODS, Server, numbered, secs, server_of};
 
 const LEASE: &str = "lease";
 
@@ -116,7 +117,7 @@ impl Team {
     fn new() -> Self {
         Self {
             leases: Leases::default(),
-            mock: server_of(1),
+            mock: server_of(numbered(1)),
             runs: Arc::default(),
             attempts: Arc::default(),
         }
@@ -239,7 +240,7 @@ async fn a_controller_that_loses_the_lease_waits_for_it() {
 /// Not only those of its objects: those that other objects lead to, and those of a stream, a handle and a deletion too.
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_reconciles_every_key_that_came_before() {
-    let (leases, mock) = (Leases::default(), server_of(1));
+    let (leases, mock) = (Leases::default(), server_of(numbered(1)));
     let config = |name: &str| json!({ "metadata": { "namespace": "prod", "name": name } });
     mock.create("configmaps", config("left")).unwrap();
     mock.create("configmaps", config("gone")).unwrap();
@@ -304,7 +305,7 @@ async fn an_election_that_cannot_reach_its_lease_is_shown() {
 }
 
 async fn an_unreachable_lease_is_shown(from: u64, first: &str) {
-    let (leases, mock) = (Leases::default(), server_of(1));
+    let (leases, mock) = (Leases::default(), server_of(numbered(1)));
     let (leadership, election) = elect(&leases, "a");
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hook = Arc::clone(&heard);

@@ -10,10 +10,10 @@ use informer_tokio::factory::Factory;
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::informer::ExpectedState;
 use informer_tokio::transport::BoxTransport;
-use informer_tokio::{Event, Handlers, Informer, Key, Raw, Resource, Subscription, boxed};
+use informer_tokio::{Event, Handlers, Key, Raw, Resource, Subscription, boxed};
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Server, held, server};
+use crate::support::{Server, arrived, keys, server};
 
 fn transport(mock: &Server) -> BoxTransport {
     boxed!(mock.transport())
@@ -30,21 +30,15 @@ fn namespace(mock: &Server, name: &str, team: &str) {
     mock.put("namespaces", namespace).unwrap();
 }
 
-fn keys(informer: &Informer<Raw>) -> Vec<String> {
-    held(informer).into_keys().collect()
-}
-
 /// Returns the events that have arrived.
 async fn events(events: &mut Subscription<Raw>) -> Vec<String> {
-    let mut shown = Vec::new();
-    while let Ok(Some(event)) = timeout(Duration::from_millis(1), events.recv()).await {
-        shown.push(match event {
-            Event::Added { entry, .. } => format!("+{}", entry.key()),
-            Event::Deleted { entry, .. } => format!("-{}", entry.key()),
-            Event::Synced => "synced".to_owned(),
-            other @ (Event::Updated { .. } | Event::Replayed { .. } | _) => format!("{other:?}"),
-        });
-    }
+    let show = |event: Event<Raw>| match event {
+        Event::Added { entry, .. } => format!("+{}", entry.key()),
+        Event::Deleted { entry, .. } => format!("-{}", entry.key()),
+        Event::Synced => "synced".to_owned(),
+        other @ (Event::Updated { .. } | Event::Replayed { .. } | _) => format!("{other:?}"),
+    };
+    let mut shown: Vec<_> = arrived(events).await.into_iter().map(show).collect();
     shown.sort();
     shown
 }

@@ -14,18 +14,13 @@ use informer_tokio::transport::{Get, Head, Transport};
 use informer_tokio::{Entry, Event, Handlers, Informer, Raw, Subscription};
 use tokio::time::sleep;
 
-use crate::support::{PODS, server};
-
-fn pod(name: &str) -> serde_json::Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
-}
+use crate::support::{PODS, numbered, pod, server_of, start};
 
 /// The hook runs between the notification of listeners and the update that tasks wait for, as a listener on another
 /// thread sometimes does.
 #[tokio::test(start_paused = true)]
 async fn a_listener_notified_of_synced_reads_the_synced_version() {
-    let mock = server();
-    mock.create("pods", pod("web")).unwrap();
+    let mock = server_of(["web"]);
     type Reader = (Informer<Raw>, Mutex<Subscription<Raw>>);
     let reader: Arc<OnceLock<Reader>> = Arc::default();
     let seen: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
@@ -114,13 +109,8 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn ended_returns_after_handlers_have_what_is_pending() {
-    let mock = server();
-    for number in 0..20 {
-        mock.create("pods", pod(&format!("web-{number}"))).unwrap();
-    }
-    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
-        .seed(1)
-        .spawn();
+    let mock = server_of(numbered(20));
+    let pods = start(&mock);
     pods.synced().await.unwrap();
     let counts: [Arc<AtomicUsize>; 4] = Default::default();
     let [direct, panicking, slow, blocking] = counts.clone();
@@ -157,10 +147,7 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_returns_delays_the_end_by_the_drain_at_most() {
-    let mock = server();
-    for name in ["web-1", "web-2", "web-3"] {
-        mock.create("pods", pod(name)).unwrap();
-    }
+    let mock = server_of(["web-1", "web-2", "web-3"]);
     let classes = Classes::default();
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .drain(Duration::from_secs(5))
@@ -225,8 +212,7 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             1..=1,
         ),
     ] {
-        let mock = server();
-        mock.create("pods", pod("first")).unwrap();
+        let mock = server_of(["first"]);
         let classes = Classes::default();
         let note = recorder(&classes);
         let armed = Arc::new(AtomicBool::new(false));
@@ -258,7 +244,7 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             .await
             .expect(hook);
         if hook == "decoder" {
-            let mut object = pod("first");
+            let mut object = pod("first", 1);
             object["metadata"]["labels"] = json!({ "do": "panic" });
             mock.update("pods", object.clone()).unwrap();
             object["metadata"]["name"] = json!("new");
@@ -270,8 +256,8 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             server.cut_watches();
         });
         settle().await;
-        mock.create("pods", pod("second")).unwrap();
-        mock.create("pods", pod("third")).unwrap();
+        mock.create("pods", pod("second", 1)).unwrap();
+        mock.create("pods", pod("third", 1)).unwrap();
         settle().await;
         let seen = pods.lister().len();
         assert_eq!(seen, 3, "{hook}: the cache is kept up to date");
@@ -320,9 +306,7 @@ async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
         ("panic", "it panicked: as planned"),
         ("stop", ""),
     ] {
-        let mock = server();
-        mock.create("pods", pod("web")).unwrap();
-        mock.create("pods", pod("db")).unwrap();
+        let mock = server_of(["web", "db"]);
         let classes = Classes::default();
         let decode = Picky {
             accepts: end != "panic",

@@ -1,18 +1,17 @@
 //! The informer on tokio against the fake API server, on paused time.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
 
 use informer_core::{Decoder, Form};
 use informer_mock::{FakeServer, Fault, json};
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::informer::{HasSynced, IndexError, wait_for_sync};
 use informer_tokio::selector::LabelSelector;
-use informer_tokio::{Handlers, Informer, Json, Meta, Raw, Subscription, kind};
-use serde::Deserialize;
+use informer_tokio::{Handlers, Informer, Json, Meta, Raw, Subscription};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::support::{PODS, Server, server, shown};
+use crate::support::{PATIENCE, PODS, Pod, Recorder, Server, named, names, node, server, settle};
 
 fn pod(name: &str, node: &str) -> serde_json::Value {
     json!({
@@ -29,60 +28,13 @@ fn start(mock: &Server) -> (Informer<Raw>, JoinHandle<()>) {
     (informer, tokio::spawn(driver.run()))
 }
 
-fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
-    if let Some(node) = pod
-        .at(&["spec", "nodeName"])
-        .and_then(informer_core::json::as_str)
-    {
-        value(&node.to_string());
-    }
-}
-
 async fn next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..count {
-        let event = tokio::time::timeout(Duration::from_secs(3600), events.recv()).await;
-        seen.push(
-            event
-                .expect("an event within an hour")
-                .map_or_else(|| "end".to_owned(), |event| shown(&event)),
-        );
+        let event = timeout(PATIENCE, events.recv()).await.unwrap();
+        seen.push(event.as_ref().map_or_else(|| "end".to_owned(), named));
     }
     seen
-}
-
-/// A handler that records its notifications.
-fn recorder<F: Form>() -> (Handlers<F>, Arc<Mutex<Vec<String>>>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let note = |heard: &Arc<Mutex<Vec<String>>>, text| {
-        heard.lock().expect("no test panics with it").push(text);
-    };
-    let (add, update, delete) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&heard));
-    let handler = Handlers::<F>::new()
-        .on_add(move |entry, initial| {
-            note(
-                &add,
-                format!("{}{}", if initial { "++" } else { "+" }, entry.name()),
-            );
-        })
-        .on_update(move |old, new| {
-            let replay = old.is_same_state(new);
-            note(
-                &update,
-                format!("{}{}", if replay { "=" } else { "~" }, new.name()),
-            );
-        })
-        .on_delete(move |entry, _| note(&delete, format!("-{}", entry.name())));
-    (handler, heard)
-}
-
-fn heard(list: &Arc<Mutex<Vec<String>>>) -> Vec<String> {
-    core::mem::take(&mut *list.lock().expect("no test panics with it"))
-}
-
-/// Runs all tasks that can make progress.
-async fn settle() {
-    tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,32 +64,24 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
     let (pods, _driver) = start(&mock);
     pods.synced().await.unwrap();
     let lister = pods.lister();
-    let names = |mut entries: Vec<informer_tokio::Entry<Raw>>| {
-        entries.sort_by(|a, b| a.key().cmp(b.key()));
-        entries
-            .iter()
-            .map(|entry| entry.name().to_owned())
-            .collect::<Vec<_>>()
-            .join(",")
-    };
-    assert_eq!(names(lister.list()), "a,b,c");
-    assert_eq!(names(lister.list_in("prod")), "a,b,c");
-    assert_eq!(names(lister.list_in("other")), "");
-    assert_eq!(names(lister.by_index("node", "n1").unwrap()), "a,b");
-    assert_eq!(names(lister.by_index("node", "n9").unwrap()), "");
+    assert_eq!(names(&lister.list()), "a,b,c");
+    assert_eq!(names(&lister.list_in("prod")), "a,b,c");
+    assert_eq!(names(&lister.list_in("other")), "");
+    assert_eq!(names(&lister.by_index("node", "n1").unwrap()), "a,b");
+    assert_eq!(names(&lister.by_index("node", "n9").unwrap()), "");
     assert_eq!(
         lister.by_index("zone", "z").err(),
         Some(IndexError::Unknown)
     );
     assert_eq!(
-        names(lister.select(&LabelSelector::parse("app in (a,c)").unwrap())),
+        names(&lister.select(&LabelSelector::parse("app in (a,c)").unwrap())),
         "a,c"
     );
     assert_eq!(
-        names(lister.select_in("prod", &LabelSelector::parse("app!=a").unwrap())),
+        names(&lister.select_in("prod", &LabelSelector::parse("app!=a").unwrap())),
         "b,c"
     );
-    assert_eq!(names(lister.select(&LabelSelector::nothing())), "");
+    assert_eq!(names(&lister.select(&LabelSelector::nothing())), "");
     let a = lister.get("prod", "a").unwrap();
     assert_eq!(
         (a.namespace(), a.name(), a.label("app").as_deref()),
@@ -156,28 +100,15 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
     })
     .await
     .unwrap();
-    assert_eq!(names(lister.by_index("name", "c").unwrap()), "c");
+    assert_eq!(names(&lister.by_index("name", "c").unwrap()), "c");
     mock.create("pods", pod("d", "n2")).unwrap();
     settle().await;
-    assert_eq!(names(lister.by_index("name", "d").unwrap()), "d");
+    assert_eq!(names(&lister.by_index("name", "d").unwrap()), "d");
     assert_eq!(
         pods.add_index("name", |_, _| {}).await.err(),
         Some(IndexError::Exists)
     );
 }
-
-#[derive(Deserialize)]
-struct Pod {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    node_name: String,
-}
-
-kind!(Pod, "v1", "pods");
 
 #[tokio::test(start_paused = true)]
 async fn typed_and_metadata_forms_have_the_same_api() {
@@ -210,31 +141,24 @@ async fn typed_and_metadata_forms_have_the_same_api() {
 async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
     let mock = server();
     mock.create("pods", pod("a", "n1")).unwrap();
-    let reports = Arc::new(Mutex::new(Vec::new()));
+    let reports = Recorder::default();
+    let reported = reports.clone();
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
-        .on_report({
-            let reports = Arc::clone(&reports);
-            move |report| {
-                reports
-                    .lock()
-                    .expect("no test panics with it")
-                    .push(report.to_string());
-            }
-        })
+        .on_report(move |report| reported.note(report.to_string()))
         .build();
     tokio::spawn(driver.run());
     let bad = pods.add_handler_with(
         &HandlerOptions::default().name("bad"),
         Handlers::new().on_add(|pod, _| panic!("no place for {pod}")),
     );
-    let (good, good_heard) = recorder();
-    pods.add_handler(good);
+    let good = Recorder::default();
+    pods.add_handler(good.clone());
     bad.synced().await.unwrap();
     mock.create("pods", pod("b", "n1")).unwrap();
     settle().await;
-    assert_eq!(heard(&good_heard), ["++a", "+b"]);
+    assert_eq!(good.take(), ["++a", "+b"]);
     assert_eq!(
-        heard(&reports),
+        reports.take(),
         [
             "handler: handler bad panicked: no place for prod/a",
             "handler: handler bad panicked: no place for prod/b"
@@ -270,15 +194,15 @@ async fn x08_a_stop_delivers_what_is_pending_and_ends_everything() {
         mock.create("pods", pod(&format!("p{i}"), "n1")).unwrap();
     }
     let (pods, driver) = start(&mock);
-    let (handler, handler_heard) = recorder();
-    let handle = pods.add_handler(handler);
+    let handler = Recorder::default();
+    let handle = pods.add_handler(handler.clone());
     let mut events = pods.subscribe();
     pods.synced().await.unwrap();
     pods.stop();
     driver.await.unwrap();
     pods.ended().await;
     handle.removed().await;
-    assert_eq!(heard(&handler_heard).len(), 500);
+    assert_eq!(handler.take().len(), 500);
     let mut count = 0;
     while events.recv().await.is_some() {
         count += 1;

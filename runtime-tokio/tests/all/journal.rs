@@ -2,7 +2,6 @@
 //! that was restored to an older state.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use informer_core::{Form, RawObject, transport::FailureKind};
@@ -16,13 +15,13 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::support::{Known, PODS, Server, held, server, shown, truth};
+use crate::support::{Known, PODS, Reports, Server, arrived, held, named, numbered, server, truth};
 
 /// A server, and a folder for a journal.
 struct Place {
     mock: Server,
     folder: TempDir,
-    reports: Arc<Mutex<Vec<String>>>,
+    reports: Reports,
 }
 
 /// A running informer.
@@ -35,13 +34,13 @@ struct Running<F: Form> {
 impl Place {
     fn new(count: u64) -> Self {
         let mock = server();
-        for number in 0..count {
-            mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
+        for name in numbered(count) {
+            mock.create("pods", pod(&name, 0)).unwrap();
         }
         Self {
             mock,
             folder: tempfile::tempdir().unwrap(),
-            reports: Arc::default(),
+            reports: Reports::default(),
         }
     }
 
@@ -60,11 +59,8 @@ impl Place {
         &self,
         decode: D,
     ) -> Builder<MockTransport<FakeServer, TokioClock>, F, D> {
-        let reports = Arc::clone(&self.reports);
-        Informer::builder_with(self.mock.transport(), PODS, decode)
-            .seed(1)
-            .journal(self.journal())
-            .on_report(move |report| reports.lock().unwrap().push(report.class().to_owned()))
+        let builder = Informer::builder_with(self.mock.transport(), PODS, decode);
+        self.reports.of(builder.seed(1).journal(self.journal()))
     }
 
     fn start(&self) -> Running<Raw> {
@@ -86,11 +82,11 @@ impl Place {
         self.mock.with(|server| server.version())
     }
 
-    fn reports(&self) -> Vec<String> {
-        core::mem::take(&mut *self.reports.lock().unwrap())
+    fn reports(&self) -> Vec<&'static str> {
+        self.reports.classes()
     }
 
-    fn journal_reports(&self) -> Vec<String> {
+    fn journal_reports(&self) -> Vec<&'static str> {
         let mut reports = self.reports();
         reports.retain(|class| class.starts_with("journal"));
         reports
@@ -130,13 +126,8 @@ impl<F: Form> Running<F> {
 
     /// Returns all notifications so far.
     async fn notified(&mut self) -> Vec<String> {
-        let mut notified = Vec::new();
-        while let Ok(Some(event)) =
-            tokio::time::timeout(Duration::from_millis(1), self.events.recv()).await
-        {
-            notified.push(shown(&event));
-        }
-        notified
+        let events = arrived(&mut self.events).await;
+        events.iter().map(named).collect()
     }
 
     async fn stop(self) {
@@ -266,7 +257,7 @@ async fn a_server_that_comes_back_older_is_believed() {
     notified.sort();
     assert_eq!(notified, ["-?late", "synced", "~p1"]);
     assert_eq!(running.held(), place.truth());
-    assert!(place.reports().contains(&"version-went-back".to_owned()));
+    assert!(place.reports().contains(&"version-went-back"));
     // And the watch resumes at the older version.
     running.stop().await;
     let mark = place.mock.log().mark();

@@ -9,11 +9,11 @@ use informer_core::Form;
 use informer_tokio::decode::RawObject;
 use informer_tokio::handler::{EventHandler, HandlerOptions};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Lister, Raw, Resource};
+use informer_tokio::{Informer, Lister, Raw};
 
 use crate::batches::{OnePiece, event};
+use crate::support::PODS;
 
-const PODS: Resource<'_> = Resource::new("", "v1", "pods").kind("Pod");
 const SYNCED: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"20000","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
 /// An object whose `Drop` reads the cache that it is in.

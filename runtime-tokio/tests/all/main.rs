@@ -10,6 +10,7 @@ mod fleet;
 mod hooks;
 mod informer;
 mod journal;
+mod leases;
 mod locks;
 mod names;
 #[cfg(feature = "zstd")]
@@ -19,6 +20,12 @@ mod replicas;
 mod shards;
 mod shared;
 mod stderr;
+#[path = "../../../tests/src/support.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "it is public in its crate, and others use the rest"
+)]
 mod support;
 mod threads;
 mod warnings;

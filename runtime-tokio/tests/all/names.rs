@@ -2,14 +2,15 @@
 
 use core::time::Duration;
 
-use informer_mock::{FakeServer, Mock, TokioClock};
 use informer_tokio::{Informer, Raw, Resource};
+
+use crate::support::server;
 
 /// The server would answer with an empty list, and the informer would be synced and empty.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_cannot_exist_is_an_error_and_not_an_empty_list() {
     for several in [false, true] {
-        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        let mock = server();
         let pods = Resource::parse("pods").unwrap();
         let builder = Informer::<Raw>::builder_for(&mock.transport(), pods);
         let (pods, driver) = if several {

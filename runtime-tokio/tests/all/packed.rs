@@ -1,7 +1,6 @@
 //! Compressed objects that are decoded when they are read, on paused time.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::json;
@@ -10,7 +9,7 @@ use informer_tokio::{Handlers, Informer, Packed, kind};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::support::server;
+use crate::support::{server, settle};
 
 const PODS: usize = 300;
 
@@ -52,10 +51,6 @@ fn pod(number: usize, round: u64) -> Value {
         },
         "spec": { "nodeName": format!("n{}", number % 5), "round": round, "text": "filling ".repeat(100) },
     })
-}
-
-async fn settle() {
-    tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
 fn decoded() -> usize {

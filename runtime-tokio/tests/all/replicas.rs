@@ -11,7 +11,8 @@ use informer_tokio::{Informer, Key, Lister, Raw};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::support::{Leases, Numbers, PODS, Server, pod, secs, server_of, truth};
+use crate::leases::Leases;
+use crate::support::{Numbers, PODS, Server, numbered, pod, secs, server_of, truth};
 
 /// The actions of all replicas, as seen by an observer.
 #[derive(Default)]
@@ -143,12 +144,12 @@ impl One {
 async fn every_key_is_done_and_by_one_at_a_time() {
     let (mut moved, mut cut) = (0, 0);
     for seed in 0..6 {
-        let mock = server_of(12);
+        let mock = server_of(numbered(12));
         let (leases, observer) = (Leases::default(), Observer::default());
         let mut numbers = Numbers(seed);
         let mut started = 0;
         let mut replicas: Vec<One> = Vec::new();
-        for round in 1..30 {
+        for round in 2..31 {
             while replicas.len() < 3 {
                 started += 1;
                 replicas.push(One::start(
@@ -202,7 +203,7 @@ async fn every_key_is_done_and_by_one_at_a_time() {
 /// that leaves move at once.
 #[tokio::test(start_paused = true)]
 async fn keys_are_spread_and_move_when_they_have_to() {
-    let mock = server_of(60);
+    let mock = server_of(numbered(60));
     let (leases, observer) = (Leases::default(), Observer::default());
     let a = One::start(&mock, &leases, "a", &observer);
     let b = One::start(&mock, &leases, "b", &observer);
@@ -253,7 +254,7 @@ async fn keys_are_spread_and_move_when_they_have_to() {
     // A replica that is cut off stops by itself, and all its runs are cut.
     leases.cut_off("c");
     for key in &keys {
-        mock.update("pods", pod(key.name(), 1)).unwrap();
+        mock.update("pods", pod(key.name(), 2)).unwrap();
     }
     let before = c.controller.metrics().cut;
     sleep(secs(13)).await;

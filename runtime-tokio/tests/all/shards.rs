@@ -9,13 +9,13 @@ use informer_tokio::informer::{AuditConfig, Initial};
 use informer_tokio::{Informer, Raw};
 use tokio::time::{sleep, timeout};
 
-use crate::support::{PODS, Server, held, server, truth};
+use crate::support::{PODS, Server, held, numbered, server, truth};
 
 fn sharding(knows: bool) -> Server {
     let mock = server();
     mock.with(|server| server.config_mut().sharding = knows);
-    for number in 0..60 {
-        mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
+    for name in numbered(60) {
+        mock.create("pods", pod(&name, 0)).unwrap();
     }
     mock
 }

@@ -11,7 +11,7 @@ use informer_tokio::election::{
 use informer_tokio::{Informer, Raw};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{PODS, pod, server};
+use crate::support::{PODS, pod, server, start};
 
 /// Set in the process in which nobody listens.
 const CHILD: &str = "INFORMER_TEST_UNHEARD";
@@ -61,7 +61,7 @@ async fn fail(case: &str) {
     let mock = server();
     if case.ends_with("runs") {
         mock.create("pods", pod("web", 1)).unwrap();
-        let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS).spawn();
+        let pods = start(&mock);
         let mut controller = Controller::new(&pods);
         let _read = (case == "heard-runs").then(|| controller.results());
         let running = controller.run(|_| async { Err::<(), _>("no luck") });

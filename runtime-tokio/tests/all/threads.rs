@@ -11,7 +11,7 @@ use informer_tokio::{Handlers, Informer, Raw, Resource};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::support::truth;
+use crate::support::{server, truth};
 
 /// A lost wake-up is a wait for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ async fn workers_on_several_threads_miss_no_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_slow_handler_holds_its_thread_for_few_calls() {
     const PODS: usize = 200;
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mock = server();
     for number in 0..PODS {
         mock.create("pods", pod(number, 0)).unwrap();
     }

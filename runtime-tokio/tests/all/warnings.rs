@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use informer_mock::{FakeServer, Mock, MockTransport, TokioClock};
+use informer_mock::{FakeServer, MockTransport, TokioClock};
 use informer_tokio::transport::{BoxTransport, Get, Head, Transport};
 use informer_tokio::{Informer, Raw, Resource, boxed};
+
+use crate::support::server;
 
 /// Adds this many warnings to each response.
 #[derive(Clone)]
@@ -43,7 +45,7 @@ async fn a_warning_is_a_report_and_no_failure() {
 }
 
 async fn reports_of(warnings: usize) {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mock = server();
     let inner: Warning<MockTransport<FakeServer, TokioClock>> = Warning(mock.transport(), warnings);
     let transport: BoxTransport = boxed!(inner);
     let reports = Arc::<Mutex<Vec<_>>>::default();

@@ -5,28 +5,13 @@ use core::time::Duration;
 use informer_core::{reflector::Initial, time::BackoffConfig};
 use informer_hyper::HyperTransport;
 use informer_mock::{Fault, Verb, serve};
+use informer_tests::support::{
+    Pod, Reports, Server, held, pod, server_of, settle, shown_next, truth,
+};
 use informer_tokio::decode::Decoder;
 use informer_tokio::informer::Driver;
 use informer_tokio::transport::Transport;
-use informer_tokio::{Informer, Json, Subscription, kind};
-use serde::Deserialize;
-
-use crate::support::{Reports, Server, held, pod, server, settle, shown_next, truth};
-
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "it is decoded, and that is all")]
-struct Pod {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is decoded, and that is all")]
-struct Spec {
-    node_name: String,
-}
-
-kind!(Pod, "v1", "pods", "Pod");
+use informer_tokio::{Informer, Json, Subscription};
 
 /// An informer with its notifications and its reports.
 struct World {
@@ -146,7 +131,7 @@ fn unwanted() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 }
 
 async fn in_a_list(class: &'static str, key: &'static str, bad: Vec<u8>) {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let item = [b",", bad.as_slice()].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, item).on(Verb::List)));
     let mut world = World::start(&mock, &format!("{class} in a list"));
@@ -183,7 +168,7 @@ async fn a_bad_object_in_a_list_is_one_report_and_no_more() {
 
 /// An informer whose watch sends a bad object before two good ones.
 async fn before_two(kind: &str, bad: &[u8], what: &str) -> (Server, World) {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let start = format!("{{\"type\":\"{kind}\",\"object\":");
     let event = [start.as_bytes(), bad, b"}\n"].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
@@ -245,7 +230,7 @@ async fn a_bad_state_leaves_the_older_one() {
 
 /// A wrong Content-Length over real HTTP: hyper detects it, and the informer gets its error.
 async fn over_http(class: &'static str, length: u64) {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let serving = serve(mock.clone(), "127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", serving.local_addr());
     tokio::spawn(serving.run());

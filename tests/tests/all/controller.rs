@@ -9,34 +9,20 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::{RawObject, Resource};
 use informer_mock::{FakeServer, Fault, Verb, json};
-use informer_tests::next;
+use informer_tests::support::{
+    Numbers, PODS, at, held, list, next, pod, script, secs, server, server_of, settle, shown_next,
+    start, start_with, truth,
+};
 use informer_tokio::informer::Initial;
 use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw};
 use tokio::time::{sleep, timeout};
-
-use crate::support::{
-    PODS, at, held, list, pod, script, secs, server, settle, shown_next, start, start_with, truth,
-};
-
-/// A small reproducible random number generator.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// Random changes, cuts and expired versions during resyncs: in the end readers, a handler and a subscription have
 /// the server's state.
 #[tokio::test(start_paused = true)]
 async fn c01_a_hammering_under_resync_ends_with_the_truth() {
     for seed in 0..8 {
-        let mock = server(&[]);
+        let mock = server();
         let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .seed(seed)
             .resync(secs(1))
@@ -106,7 +92,7 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
 #[tokio::test(start_paused = true)]
 async fn c02_updates_lead_from_what_was_notified_to_what_is() {
     let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
-    let mock = server(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mock = server_of(&names);
     let before = truth(&mock);
     let pods = start(&mock);
     let mut events = pods.subscribe();
@@ -188,7 +174,7 @@ fn marking(
 #[tokio::test(start_paused = true)]
 async fn c04_only_decoded_values_are_seen() {
     for initial in [Initial::List, Initial::Stream] {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         let decode = marking(&Arc::default());
         let pods = Informer::<Marked>::builder_with(mock.transport(), PODS, decode)
             .initial(initial)
@@ -229,7 +215,7 @@ async fn c04_only_decoded_values_are_seen() {
 #[tokio::test(start_paused = true)]
 async fn r30_c05_a_resync_decodes_nothing_again() {
     for initial in [Initial::List, Initial::Stream] {
-        let mock = server(&["a", "b"]);
+        let mock = server_of(["a", "b"]);
         let count = Arc::new(AtomicUsize::new(0));
         let (pods, driver) =
             Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&count))
@@ -285,7 +271,7 @@ async fn c06_of_a_batch_those_that_can_be_used_are_notified() {
         ),
         (["marked", "marked1", "marked2"], &["synced"]),
     ] {
-        let mock = server(&names);
+        let mock = server_of(names);
         let reports = Arc::new(AtomicUsize::new(0));
         let (pods, driver) =
             Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&Arc::default()))
@@ -307,7 +293,7 @@ async fn c06_of_a_batch_those_that_can_be_used_are_notified() {
 /// The version follows every change, and is never ahead of the objects that readers see.
 #[tokio::test(start_paused = true)]
 async fn c09_the_version_follows_changes_and_deletions() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let pods = start(&mock);
     assert_eq!(pods.resource_version(), "");
     pods.synced().await.unwrap();
@@ -329,7 +315,7 @@ async fn c09_the_version_follows_changes_and_deletions() {
 /// to something without metadata stops the store's version.)
 #[tokio::test(start_paused = true)]
 async fn c10_the_version_is_known_whatever_is_kept() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let length = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(Length(raw.json().len()));
     let pods = Informer::<Length>::builder_with(mock.transport(), PODS, length).spawn();
     pods.synced().await.unwrap();
@@ -343,7 +329,7 @@ async fn c10_the_version_is_known_whatever_is_kept() {
 /// An unobserved deletion has the object's key and names, and its last state.
 #[tokio::test(start_paused = true)]
 async fn c11_a_deletion_that_nobody_saw_has_its_names() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     mock.create("nodes", json!({ "metadata": { "name": "n1" } }))
         .unwrap();
     let nodes = Resource::new("", "v1", "nodes").kind("Node");
@@ -396,7 +382,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
 /// the list. (In client-go it does.)
 #[tokio::test(start_paused = true)]
 async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
-    let mock = server(&["marked", "a"]);
+    let mock = server_of(["marked", "a"]);
     let pods = Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&Arc::default()))
         .initial(Initial::List)
         .spawn();
@@ -430,7 +416,7 @@ async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
 #[tokio::test(start_paused = true)]
 async fn x19_a_stop_does_not_wait_for_a_delay() {
     for fault in [Fault::overloaded(None).always(), Fault::stall().always()] {
-        let mock = server(&[]);
+        let mock = server();
         mock.with(|server| server.inject(fault));
         let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(Initial::Stream)
@@ -449,7 +435,7 @@ async fn x19_a_stop_does_not_wait_for_a_delay() {
 async fn r05_r10_r02_a_stop_ends_what_is_open() {
     for initial in [Initial::List, Initial::Stream] {
         for wait in [0, 1, 10, 5_000] {
-            let mock = server(&["a"]);
+            let mock = server_of(["a"]);
             mock.with(|server| server.config_mut().latency = Duration::from_millis(5));
             let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
                 .initial(initial)

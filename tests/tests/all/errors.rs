@@ -11,7 +11,8 @@ use informer_core::{
 };
 use informer_hyper::HyperTransport;
 use informer_journal::FileJournal;
-use informer_mock::{FakeServer, Mock, ScriptedServer, TokioClock, json};
+use informer_mock::{ScriptedServer, json};
+use informer_tests::support::server;
 use informer_tokio::informer::wait_for_sync;
 use informer_tokio::transport::{FailureKind, Lost};
 use informer_tokio::{Informer, Raw, boxed};
@@ -24,7 +25,7 @@ fn case(name: &'static str, error: impl Error + 'static) -> Case {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_that_ends_a_main_is_one_line_for_a_person() {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mock = server();
     let pods = Resource::parse("pods").unwrap();
     let (pods, driver) = Informer::<Raw>::builder_for(&boxed!(mock.transport()), pods).build();
     let late = pods.synced_within(Duration::from_secs(1)).await;

@@ -4,15 +4,14 @@ use core::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Decoder, Form, Json, RawObject};
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_mock::{FakeServer, Fault, Verb, json};
+use informer_tests::support::{self, Server, secs, settle, shown};
 use informer_tokio::factory::{Factory, FactoryDriver};
 use informer_tokio::health::State;
 use informer_tokio::informer::Ended;
 use informer_tokio::{Handlers, Informer, Raw, Resource, boxed, kind};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
-
-use crate::support::{Server, secs, settle};
 
 #[derive(Deserialize)]
 struct Pod {}
@@ -23,7 +22,7 @@ struct Node {}
 kind!(Node, "v1", "nodes");
 
 fn server() -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mock = support::server();
     for (namespace, name) in [
         ("prod", "a"),
         ("prod", "b"),
@@ -59,14 +58,7 @@ fn begun(mock: &Server) -> usize {
 }
 
 fn names<F: Form>(informer: &Informer<F>) -> String {
-    let mut names: Vec<_> = informer
-        .lister()
-        .list()
-        .iter()
-        .map(|entry| entry.name().to_owned())
-        .collect();
-    names.sort();
-    names.join(",")
+    support::names(&informer.lister().list())
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,7 +328,7 @@ async fn a_list_of_namespaces_is_one_cache_with_one_source_each() {
     assert_eq!(names(&pods), "b,c,e");
     let mut heard = Vec::new();
     while events.lag().pending > 0 {
-        heard.push(informer_tests::shown(&events.recv().await.unwrap()));
+        heard.push(shown(&events.recv().await.unwrap()));
     }
     assert_eq!(heard.iter().filter(|event| *event == "synced").count(), 1);
     assert_eq!(

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::io::ErrorKind;
 
-use informer_tests::PATIENCE;
 use informer_tests::proxy::{Cut, FaultProxy, Random};
+use informer_tests::support::PATIENCE;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

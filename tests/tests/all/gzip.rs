@@ -4,17 +4,11 @@ use core::time::Duration;
 
 use informer_core::reflector::Initial;
 use informer_hyper::HyperTransport;
-use informer_mock::{Config, FakeServer, Fault, Mock, TokioClock, Verb, json, serve};
-use informer_tests::{next, shown};
+use informer_mock::{Config, FakeServer, Fault, Mock, TokioClock, Verb, serve};
+use informer_tests::support::{PODS, next, pod, shown};
 use informer_tokio::{Informer, Raw};
 
-use crate::support::PODS;
-
 const COUNT: usize = 3000;
-
-fn pod(name: &str, round: u32) -> serde_json::Value {
-    json!({ "metadata": { "name": name, "namespace": "prod", "annotations": { "round": round.to_string() } } })
-}
 
 /// Lists, streams and compressed streams give the same result, even if a body is cut within a gzip member, or arrives
 /// a few bytes at a time.

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::json;
+use informer_tests::support::{
+    Heard, PATIENCE, PODS, Recorder, informer, pod, secs, server, server_of, settle, shown, start,
+};
 use informer_tokio::handler::{AsyncHandlers, EventHandler, Filter, HandlerOptions};
 use informer_tokio::informer::wait_for_sync;
 use informer_tokio::{Entry, Handlers, Informer, Raw};
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::support::{Heard, PODS, Recorder, informer, pod, secs, server, settle, start};
 
 fn is_on_n1(pod: &Entry<Raw>) -> bool {
     pod.string_at(&["spec", "nodeName"]).as_deref() == Some("n1")
@@ -33,7 +34,7 @@ fn slow_recorder() -> Recorder {
 /// its deletion.
 #[tokio::test(start_paused = true)]
 async fn x20_s26_a_filter_notifies_of_matching_objects() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     mock.create("pods", pod("b", 2)).unwrap();
     let pods = start(&mock);
     let all = Recorder::default();
@@ -60,7 +61,7 @@ async fn x20_s26_a_filter_notifies_of_matching_objects() {
     assert_eq!(waiting.take().join(" "), notified);
     let mut seen = Vec::new();
     while events.lag().pending > 0 {
-        seen.push(informer_tests::shown(&events.recv().await.unwrap()));
+        seen.push(shown(&events.recv().await.unwrap()));
     }
     let seen: Vec<_> = seen
         .iter()
@@ -75,7 +76,7 @@ async fn x20_s26_a_filter_notifies_of_matching_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_made_of_closures_follows_a_predicate_that_changes() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = start(&mock);
     let wanted = Arc::new(Mutex::new("a".to_owned()));
     let heard = Heard::default();
@@ -96,7 +97,7 @@ async fn a_filter_made_of_closures_follows_a_predicate_that_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_await_come_one_after_another() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let pods = start(&mock);
     let slow = slow_recorder();
     let quick = Recorder::default();
@@ -134,7 +135,7 @@ async fn calls_that_await_come_one_after_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_a_call_that_awaits_stays_in_it() {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let pods = start(&mock);
     let heard = Heard::default();
     let note = Arc::clone(&heard);
@@ -166,7 +167,7 @@ async fn a_panic_of_a_call_that_awaits_stays_in_it() {
 
 #[tokio::test(start_paused = true)]
 async fn notifications_cut_off_by_a_stop_are_reported() {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let reports = Heard::default();
     let note = Arc::clone(&reports);
     let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
@@ -191,7 +192,7 @@ async fn notifications_cut_off_by_a_stop_are_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_removal_is_waited_for_while_a_call_awaits() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = start(&mock);
     let slow = slow_recorder();
     let handle = pods.add_async_handler(slow.clone());
@@ -216,7 +217,7 @@ fn a_blocking_handler_holds_up_nobody() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         let pods = start(&mock);
         let (release, released) = std::sync::mpsc::channel::<()>();
         let heard = Heard::default();
@@ -230,7 +231,7 @@ fn a_blocking_handler_holds_up_nobody() {
         let handle = pods.add_handler_with(&options, blocking);
         let quick = Recorder::default();
         pods.add_handler(quick.clone());
-        timeout(informer_tests::PATIENCE, async {
+        timeout(PATIENCE, async {
             pods.synced().await.unwrap();
             while quick.take().join(" ").is_empty() {
                 tokio::task::yield_now().await;
@@ -240,15 +241,10 @@ fn a_blocking_handler_holds_up_nobody() {
         .unwrap();
         assert!(!handle.is_synced());
         release.send(()).unwrap();
-        timeout(informer_tests::PATIENCE, handle.synced())
-            .await
-            .unwrap()
-            .unwrap();
+        timeout(PATIENCE, handle.synced()).await.unwrap().unwrap();
         assert_eq!(take(&heard), "a");
         handle.remove();
-        timeout(informer_tests::PATIENCE, handle.removed())
-            .await
-            .unwrap();
+        timeout(PATIENCE, handle.removed()).await.unwrap();
     });
 }
 
@@ -335,7 +331,7 @@ async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
         random ^= random << 17;
         usize::try_from(random % sides as u64).unwrap()
     };
-    let mock = server(&[]);
+    let mock = server();
     let (pods, driver) = informer(&mock);
     let task = tokio::spawn(driver.run());
     let alive = Arc::new(AtomicUsize::new(0));
@@ -441,7 +437,7 @@ async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
 /// The delay of a handler for each change, in virtual time, while another handler is stuck for a minute or not.
 async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
     const EVENTS: u32 = 20_000;
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let pods = start(&mock);
     pods.synced().await.unwrap();
     let written: Arc<Mutex<BTreeMap<String, Instant>>> = Arc::default();

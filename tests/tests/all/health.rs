@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::Resource;
 use informer_mock::{Backend, FailureKind, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
+use informer_tests::support::{PATIENCE, PODS, pod, secs, server_of};
 use informer_tokio::controller::Controller;
 use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
 use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
@@ -17,8 +18,6 @@ use informer_tokio::{Handlers, Informer, Raw};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::sleep;
-
-use crate::support::{PODS, pod, secs, server};
 
 fn list_first<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<Raw> {
     Informer::<Raw>::builder_for(&mock.transport(), PODS)
@@ -34,7 +33,7 @@ fn bytes_of(pods: &Informer<Raw>) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn the_state_and_since_when() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     mock.with(|server| {
         server.inject(Fault::delay(secs(5)).on(Verb::List));
         server.inject(Fault::delay(secs(5)).on(Verb::Watch));
@@ -96,7 +95,7 @@ async fn the_state_and_since_when() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_follow_what_comes_changes_and_goes() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = list_first(&mock);
     pods.synced().await.unwrap();
     let check = || {
@@ -135,7 +134,7 @@ struct Spec {
 
 #[tokio::test(start_paused = true)]
 async fn stale_objects_and_handlers_are_named() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = Informer::<Strict>::builder_for(&mock.transport(), PODS).spawn();
     let options = HandlerOptions::default().name("balancer");
     let handle = pods.add_handler_with(&options, Handlers::new().on_add(|_, _| ()));
@@ -244,7 +243,7 @@ async fn a_missing_watch_verb_is_named_by_health() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_resource_and_expired_credentials_have_their_advice() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let widgets = Resource::new("example.com", "v1", "widgets");
     let widgets = Informer::<Raw>::builder_for(&mock.transport(), widgets).spawn();
     let error = widgets
@@ -272,7 +271,7 @@ async fn a_missing_resource_and_expired_credentials_have_their_advice() {
 
 #[tokio::test(start_paused = true)]
 async fn health_is_json() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     mock.with(|server| server.inject(Fault::overloaded(None).on(Verb::List)));
     let pods = list_first(&mock);
     pods.add_handler_with(
@@ -373,7 +372,7 @@ impl metrics::HistogramFn for Durations {
 async fn figures_go_to_the_metrics_facade() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     mock.with(|server| server.inject(Fault::overloaded(None).on(Verb::List)));
     let pods = list_first(&mock);
     let options = HandlerOptions::default().name("h");
@@ -426,7 +425,7 @@ async fn figures_go_to_the_metrics_facade() {
 async fn audits_show() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
@@ -466,7 +465,7 @@ async fn audits_show() {
 async fn controllers_show() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     for name in ["c", "d"] {
         mock.create("pods", pod(name, 1)).unwrap();
     }
@@ -552,7 +551,7 @@ async fn controllers_show() {
 /// A controller that runs its informer needs no second mention of it on the page.
 #[tokio::test]
 async fn a_page_of_a_controller_has_the_informers_that_it_runs() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let controller = Controller::new(Informer::<Raw>::builder_for(&mock.transport(), PODS));
     let handle = controller.handle();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -576,7 +575,7 @@ async fn a_page_of_a_controller_has_the_informers_that_it_runs() {
 /// All its informers are well, and still it reconciles nothing.
 #[tokio::test]
 async fn a_page_shows_an_election_that_cannot_reach_its_lease() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let election = Election::new(Forbidden, "a", Default::default()).unwrap();
     let informer = Informer::<Raw>::builder_for(&mock.transport(), PODS);
     let controller = Controller::new(informer).elected(election);
@@ -639,7 +638,7 @@ async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
 
 /// A page of three informers: a healthy one, one without permissions, one without a driver. Its names contain markup.
 async fn page() -> (core::net::SocketAddr, Vec<Informer<Raw>>) {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = list_first(&mock);
     pods.add_handler_with(
         &HandlerOptions::default().name("load \"balancer\""),
@@ -756,7 +755,7 @@ async fn the_page_is_shown_by_a_browser() {
         .arg(format!("http://{address}/"))
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(informer_tests::PATIENCE, output)
+    let output = tokio::time::timeout(PATIENCE, output)
         .await
         .unwrap()
         .unwrap();

@@ -2,31 +2,15 @@
 
 use core::time::Duration;
 
-use informer_core::Instant;
-use informer_mock::{Config, FakeServer, Fault, Gone, Mock, RequestLog, TokioClock, Verb, json};
-use informer_tests::{next, shown};
+use informer_mock::{Config, FakeServer, Fault, Gone, Mock, TokioClock, Verb, json};
+use informer_tests::support::{
+    Pod, Reports, at, end_of_stream, event, gaps, list, next, pod, script, server, server_of,
+    settle, shown, shown_next, start_with,
+};
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Raw, kind};
-use serde::Deserialize;
-use serde_json::Value;
+use informer_tokio::{Informer, Raw};
 use tokio::time::{sleep, timeout};
-
-use crate::support::{
-    Reports, at, event, list, pod, script, server, settle, shown_next, start_with,
-};
-
-fn end_of_stream(version: u32) -> Value {
-    let metadata = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
-    event("BOOKMARK", &json!({ "kind": "Pod", "metadata": metadata }))
-}
-
-/// The seconds between requests.
-fn gaps(log: &RequestLog) -> Vec<f64> {
-    let times: Vec<Instant> = log.iter().map(|request| request.at).collect();
-    let gap = |pair: &[Instant]| (pair[1] - pair[0]).as_secs_f64();
-    times.windows(2).map(gap).collect()
-}
 
 /// 1: a watch answered with 410 leads to a list. A retry at the same version would get 410 forever.
 #[tokio::test(start_paused = true)]
@@ -91,7 +75,7 @@ async fn k3_the_delays_between_lists_that_fail_grow() {
         Fault::refuse().always(),
         Fault::nothing().cut_inside_event(0).always(),
     ] {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         mock.with(|server| server.inject(fault));
         let (_pods, _) = start_with(&mock, Initial::List);
         sleep(Duration::from_secs(300)).await;
@@ -139,7 +123,7 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
 /// 5: all tasks that wait for the first list are woken, and later ones do not wait.
 #[tokio::test(start_paused = true)]
 async fn k5_all_tasks_that_wait_for_the_first_list_are_woken() {
-    let mock = server(&[]);
+    let mock = server();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(5))));
     let (pods, _) = start_with(&mock, Initial::List);
     let waiting: Vec<_> = (0..10)
@@ -167,7 +151,7 @@ async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
         (4096, &["+prod/x@2", "-prod/x@3", "+prod/y@4"][..]),
         (1, &["+prod/y@4"][..]),
     ] {
-        let mock = server(&[]);
+        let mock = server();
         let (pods, _) = start_with(&mock, Initial::List);
         let mut events = pods.subscribe_with(&HandlerOptions::default().backlog(backlog));
         assert_eq!(shown_next(&mut events, 1).await, ["synced"]);
@@ -189,24 +173,11 @@ async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
     }
 }
 
-#[derive(Deserialize)]
-struct Pod {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    node_name: String,
-}
-
-kind!(Pod, "v1", "pods");
-
 /// 7: an object that cannot be decoded affects nothing else: the list is not repeated, the watch continues, and the
 /// report names the error and the object.
 #[tokio::test(start_paused = true)]
 async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
-    let mock = server(&[]);
+    let mock = server();
     let bad = |name: &str| json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": 7 });
     mock.create("pods", pod("a", 1)).unwrap();
     mock.create("pods", bad("bad")).unwrap();
@@ -248,7 +219,7 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
 /// contains everything, even at the default page size. Newer changes arrive by the watch.
 #[tokio::test(start_paused = true)]
 async fn k8_the_first_list_is_answered_from_the_servers_memory() {
-    let mock = server(&[]);
+    let mock = server();
     for i in 0..600 {
         mock.create("pods", pod(&format!("p{i}"), 1)).unwrap();
     }
@@ -270,7 +241,7 @@ async fn k8_the_first_list_is_answered_from_the_servers_memory() {
 /// 9: the cache does not go back to older versions: not by a lagging server,
 #[tokio::test(start_paused = true)]
 async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let on = |node: u32| {
         let mut a = pod("a", 1);
         a["spec"]["nodeName"] = node.to_string().into();

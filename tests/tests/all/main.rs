@@ -19,7 +19,6 @@ mod shards;
 mod shared_informer;
 mod simulation;
 mod state_table;
-mod support;
 mod traces_replay;
 mod transports;
 mod types;

@@ -4,12 +4,12 @@
 use core::time::Duration;
 
 use informer_mock::{FakeServer, Fault, Verb, json};
-use informer_tests::{next, shown};
+use informer_tests::support::{
+    at, event, informer, list, next, pod, script, server, server_of, shown, shown_next, start_with,
+};
 use informer_tokio::informer::Initial;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
-
-use crate::support::{at, event, informer, list, pod, script, server, shown_next, start_with};
 
 fn status(code: u16, reason: &str) -> Value {
     json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m" })
@@ -119,7 +119,7 @@ async fn w04_a_forbidden_watch_is_reported_and_resumes_when_allowed() {
         (403, "Forbidden", "forbidden"),
         (401, "Unauthorized", "unauthorized"),
     ] {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         mock.with(|server| {
             server.inject(
                 Fault::api_status(code, reason, "m")
@@ -150,7 +150,7 @@ async fn w04_a_forbidden_watch_is_reported_and_resumes_when_allowed() {
 /// A stop with unread events ends; a second stop is no error, and unread events can still be read.
 #[tokio::test(start_paused = true)]
 async fn w05_a_stop_with_unread_events_ends() {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let (pods, driver) = informer(&mock);
     let driver = tokio::spawn(driver.run());
     let mut notified = pods.subscribe();
@@ -177,7 +177,7 @@ async fn w05_a_stop_with_unread_events_ends() {
 #[tokio::test(start_paused = true)]
 async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
     for initial in [Initial::List, Initial::Stream] {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         let (pods, _) = start_with(&mock, initial);
         let mut notified = pods.subscribe();
         assert_eq!(shown_next(&mut notified, 2).await, ["++prod/a@2", "synced"]);
@@ -208,7 +208,7 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
 /// A thousand events keep their order. A slow reader blocks nobody and can be dropped.
 #[tokio::test(start_paused = true)]
 async fn w10_a_thousand_events_keep_their_order() {
-    let mock = server(&[]);
+    let mock = server();
     let (pods, _) = start_with(&mock, Initial::List);
     let mut notified = pods.subscribe();
     let idle = pods.subscribe();

@@ -6,10 +6,9 @@ use informer_core::{
     reflector::Initial,
     resource::{Shard, ShardBy},
 };
-use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_mock::json;
+use informer_tests::support::{PODS, Server, keys, server};
 use informer_tokio::{Informer, Raw};
-
-use crate::support::{PODS, Server};
 
 fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": format!("ns-{}", name.len() % 3) } })
@@ -19,14 +18,6 @@ fn start(mock: &Server, shard: Shard, initial: Initial) -> Informer<Raw> {
     Informer::<Raw>::builder_for(&mock.transport(), PODS.shard(shard))
         .initial(initial)
         .spawn()
-}
-
-fn keys(pods: &Informer<Raw>) -> BTreeSet<String> {
-    pods.lister()
-        .list()
-        .iter()
-        .map(|entry| entry.key().as_str().to_owned())
-        .collect()
 }
 
 /// With any server and any number of replicas, even while it changes: together the replicas have all objects, no two
@@ -39,7 +30,7 @@ async fn shards_are_disjoint_and_complete() {
         (false, Initial::Stream, ShardBy::Namespace),
         (true, Initial::Stream, ShardBy::Uid),
     ] {
-        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        let mock = server();
         mock.with(|server| server.config_mut().sharding = server_knows);
         for number in 0..100 {
             mock.create("pods", pod(&format!("p{number}"))).unwrap();

@@ -8,24 +8,18 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::{RawObject, reflector::Initial};
 use informer_mock::{FakeServer, Fault, Verb};
+use informer_tests::support::{
+    PODS, RawDriver, Recorder, Server, informer, names, node, pod, secs, server, server_of, settle,
+};
 use informer_tokio::handler::{EventHandler, HandlerHandle, HandlerOptions};
 use informer_tokio::informer::StillUnsynced;
 use informer_tokio::{Entry, Form, Handlers, Informer, Raw};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{PODS, RawDriver, Recorder, Server, informer, pod, secs, server, settle};
-
 fn spawn(mock: &Server) -> (Informer<Raw>, JoinHandle<()>) {
     let (pods, driver) = informer(mock);
     (pods, tokio::spawn(driver.run()))
-}
-
-fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
-    let node = pod.at(&["spec", "nodeName"]);
-    if let Some(node) = node.and_then(informer_core::json::as_str) {
-        value(&node.to_string());
-    }
 }
 
 /// Makes an informer that records the texts of its reports.
@@ -45,21 +39,13 @@ async fn soon<F: Future>(future: F) -> F::Output {
 
 #[tokio::test(start_paused = true)]
 async fn s01_an_index_has_what_is_there_and_what_comes() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .index_with("node", node)
         .spawn();
     pods.synced().await.unwrap();
     let lister = pods.lister();
-    let on = |index: &str, value: &str| {
-        let entries = lister.by_index(index, value).unwrap();
-        let mut names: Vec<_> = entries
-            .iter()
-            .map(|entry| entry.name().to_owned())
-            .collect();
-        names.sort();
-        names.join(",")
-    };
+    let on = |index: &str, value: &str| names(&lister.by_index(index, value).unwrap());
     assert_eq!(on("node", "n1"), "a,b");
     mock.create("pods", pod("c", 2)).unwrap();
     mock.update("pods", pod("a", 2)).unwrap();
@@ -99,7 +85,7 @@ async fn s03_each_handler_is_resynced_in_its_own_period_after_a_late_start() {
 }
 
 async fn resync_periods(late: Duration) {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .resync(secs(1))
         .build();
@@ -140,7 +126,7 @@ async fn resync_periods(late: Duration) {
 /// Each handler has its own period, whatever the informer's is. (In client-go only before the informer starts.)
 #[tokio::test(start_paused = true)]
 async fn s04_a_period_does_not_depend_on_the_informers_own() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .resync(secs(12 * 3600))
         .build();
@@ -170,7 +156,7 @@ async fn s04_a_period_does_not_depend_on_the_informers_own() {
 #[tokio::test(start_paused = true)]
 async fn s05_handlers_may_join_while_the_driver_starts() {
     for _ in 0..20 {
-        let mock = server(&["a", "b"]);
+        let mock = server_of(["a", "b"]);
         let (pods, driver) = informer(&mock);
         let joining: Vec<_> = (0..4)
             .map(|_| {
@@ -196,7 +182,7 @@ async fn s05_handlers_may_join_while_the_driver_starts() {
 /// two, and a handler that wants replays of all three.
 #[tokio::test(start_paused = true)]
 async fn s06_changes_during_a_disruption_are_notified() {
-    let mock = server(&["pod1", "pod2"]);
+    let mock = server_of(["pod1", "pod2"]);
     let (pods, _driver) = spawn(&mock);
     let (plain, replayed, resynced) = (
         Recorder::default(),
@@ -231,7 +217,7 @@ async fn s06_changes_during_a_disruption_are_notified() {
 
 #[tokio::test(start_paused = true)]
 async fn s07_a_list_that_fails_is_reported_within_a_second() {
-    let mock = server(&[]);
+    let mock = server();
     let denied = Fault::api_status(403, "Forbidden", "Access Denied").always();
     mock.with(|server| server.inject(denied));
     let (sender, report) = tokio::sync::oneshot::channel();
@@ -256,7 +242,7 @@ async fn s07_a_list_that_fails_is_reported_within_a_second() {
 #[tokio::test(start_paused = true)]
 async fn s08_indexes_may_join_while_the_driver_starts() {
     for _ in 0..20 {
-        let mock = server(&["a", "b", "c"]);
+        let mock = server_of(["a", "b", "c"]);
         let (pods, driver) = informer(&mock);
         let joining: Vec<_> = (0..4)
             .map(|number| {
@@ -287,7 +273,7 @@ impl Form for Loud {
 /// A decoder replaces the transform: everyone sees its result.
 #[tokio::test(start_paused = true)]
 async fn s09_handlers_and_indexes_get_the_decoded_objects() {
-    let mock = server(&["pod1", "pod2"]);
+    let mock = server_of(["pod1", "pod2"]);
     let loud = |raw: &RawObject<'_>| {
         Ok::<_, core::convert::Infallible>(Loud(raw.name().to_string().to_uppercase()))
     };
@@ -309,7 +295,7 @@ async fn s09_handlers_and_indexes_get_the_decoded_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn s10_handlers_are_removed_one_by_one() {
-    let mock = server(&[]);
+    let mock = server();
     let (pods, _driver) = spawn(&mock);
     let (first, second) = (Recorder::default(), Recorder::default());
     let first_handle = pods.add_handler(first.clone());
@@ -336,7 +322,7 @@ async fn s10_handlers_are_removed_one_by_one() {
 /// A handle belongs to its informer, so it removes nothing from another one.
 #[tokio::test(start_paused = true)]
 async fn s11_a_handle_removes_nothing_of_another_informer() {
-    let (mock, other_mock) = (server(&[]), server(&[]));
+    let (mock, other_mock) = (server(), server());
     let ((pods, _driver), (others, _other_driver)) = (spawn(&mock), spawn(&other_mock));
     let (mine, theirs) = (Recorder::default(), Recorder::default());
     let handle = pods.add_handler(mine.clone());
@@ -356,7 +342,7 @@ async fn s11_a_handle_removes_nothing_of_another_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn s12_the_same_handler_registered_twice() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, _driver) = spawn(&mock);
     let recorder = Recorder::default();
     let first = pods.add_handler(recorder.clone());
@@ -373,7 +359,7 @@ async fn s12_the_same_handler_registered_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn s13_removing_twice_is_no_error() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, driver) = spawn(&mock);
     let (removed, stays) = (Recorder::default(), Recorder::default());
     let handle = pods.add_handler(removed);
@@ -423,7 +409,7 @@ async fn s14_handlers_that_come_and_go_in_a_crowd() {
         }
     }
 
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let (pods, driver) = spawn(&mock);
     let checker = Checker::default();
     let tasks: Vec<_> = (0..96)
@@ -477,7 +463,7 @@ async fn s14_handlers_that_come_and_go_in_a_crowd() {
 
 #[tokio::test(start_paused = true)]
 async fn s15_an_informer_that_was_synced_stays_so_when_it_has_ended() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, driver) = informer(&mock);
     let state = || {
         let health = pods.health();
@@ -497,7 +483,7 @@ async fn s15_an_informer_that_was_synced_stays_so_when_it_has_ended() {
 /// A handler added to an informer that has ended is not called, and its handle reports the end.
 #[tokio::test(start_paused = true)]
 async fn s16_a_handler_added_after_the_end_is_notified_that_it_is_over() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, driver) = spawn(&mock);
     soon(pods.synced()).await.unwrap();
     let before = pods.add_handler(Recorder::default());
@@ -522,7 +508,7 @@ async fn s16_a_handler_added_after_the_end_is_notified_that_it_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn s17_a_handler_removed_while_active_is_not_notified_again() {
-    let mock = server(&[]);
+    let mock = server();
     let (pods, _driver) = spawn(&mock);
     let recorder = Recorder::default();
     let handle = pods.add_handler(recorder.clone());
@@ -538,7 +524,7 @@ async fn s17_a_handler_removed_while_active_is_not_notified_again() {
 
 #[tokio::test(start_paused = true)]
 async fn s18_a_handler_added_while_active_gets_what_is_there_and_what_comes() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, _driver) = spawn(&mock);
     let (first, second) = (Recorder::default(), Recorder::default());
     let first_handle = pods.add_handler(first.clone());
@@ -563,7 +549,7 @@ async fn s19_nothing_is_left_after_the_end() {
         (false, true, true),
         (true, false, false),
     ] {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         let recorder = Recorder::default();
         let (pods, driver) = informer(&mock);
         let mut handles: Vec<HandlerHandle<Raw>> = Vec::new();
@@ -604,7 +590,7 @@ async fn s19_nothing_is_left_after_the_end() {
 /// each, unlike in client-go, and the handlers become synced.
 #[tokio::test(start_paused = true)]
 async fn s20_panics_stay_in_their_handlers() {
-    let mock = server(&["a", "b", "c", "d", "e"]);
+    let mock = server_of(["a", "b", "c", "d", "e"]);
     let (pods, driver, texts) = telling(&mock);
     let handles = ["one", "two"].map(|name| {
         let options = HandlerOptions::default().name(name);
@@ -632,7 +618,7 @@ async fn s20_panics_stay_in_their_handlers() {
 /// `remove` does not wait for a running call, so it can be called within it.
 #[tokio::test(start_paused = true)]
 async fn s21_removal_does_not_wait_for_a_call_under_way() {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let (pods, driver) = informer(&mock);
     let own: Arc<Mutex<Option<HandlerHandle<Raw>>>> = Arc::default();
     let calls = Arc::new(AtomicUsize::new(0));
@@ -664,7 +650,7 @@ fn s22_the_end_of_a_removed_handler_is_waited_for() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         let (pods, _driver) = spawn(&mock);
         let (entered, called) = tokio::sync::oneshot::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -697,7 +683,7 @@ fn s22_the_end_of_a_removed_handler_is_waited_for() {
 /// and returns at once for a handler that never started.
 #[tokio::test(start_paused = true)]
 async fn s22_a_handler_that_never_began_is_removed_at_once() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, driver) = informer(&mock);
     let recorder = Recorder::default();
     let handle = pods.add_handler(recorder.clone());
@@ -725,7 +711,7 @@ async fn s22_a_handler_that_never_began_is_removed_at_once() {
 /// Waiting for several informers yields the result of each: synced already, synced later, timed out, ended.
 #[tokio::test(start_paused = true)]
 async fn s23_waiting_for_several_names_each() {
-    let mocks = [(); 4].map(|()| server(&["a"]));
+    let mocks = [(); 4].map(|()| server_of(["a"]));
     mocks[1].with(|server| server.inject(Fault::delay(secs(5))));
     let refusal = Fault::api_status(500, "InternalError", "etcd is not there").always();
     mocks[2].with(|server| server.inject(refusal));
@@ -756,7 +742,7 @@ async fn s23_waiting_for_several_names_each() {
 /// Handlers and informers are named by the user; reports contain the names.
 #[tokio::test(start_paused = true)]
 async fn s24_reports_have_the_name_of_the_handler() {
-    let mock = server(&["a", "b"]);
+    let mock = server_of(["a", "b"]);
     let (pods, driver, texts) = telling(&mock);
     let named = pods.add_handler_with(
         &HandlerOptions::default().name("load-balancer"),
@@ -783,7 +769,7 @@ async fn s24_reports_have_the_name_of_the_handler() {
 /// Each callback is optional.
 #[tokio::test(start_paused = true)]
 async fn s26_callbacks_may_be_left_out() {
-    let mock = server(&["a"]);
+    let mock = server_of(["a"]);
     let (pods, _driver) = spawn(&mock);
     let heard = Recorder::default();
     let note = |sign: &'static str| {
@@ -811,7 +797,7 @@ async fn s26_callbacks_may_be_left_out() {
 #[tokio::test(start_paused = true)]
 async fn x01_unchanged_objects_of_a_relist_are_notified_on_request() {
     for client_go in [false, true] {
-        let mock = server(&["a"]);
+        let mock = server_of(["a"]);
         let builder = Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List);
         let pods = if client_go {
             builder.client_go()
@@ -845,7 +831,7 @@ async fn x01_unchanged_objects_of_a_relist_are_notified_on_request() {
 /// Events pending for a handler that is removed are dropped, as in client-go, and reported.
 #[tokio::test(start_paused = true)]
 async fn x07_notifications_pending_at_removal_are_dropped_and_reported() {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let (pods, driver, texts) = telling(&mock);
     tokio::spawn(driver.run());
     soon(pods.synced()).await.unwrap();
@@ -869,7 +855,7 @@ async fn x07_notifications_pending_at_removal_are_dropped_and_reported() {
 /// (client-go notifies it of that part.)
 #[tokio::test(start_paused = true)]
 async fn x14_a_late_handler_of_an_informer_that_is_not_synced_is_not_synced() {
-    let mock = server(&["a", "b", "c"]);
+    let mock = server_of(["a", "b", "c"]);
     let stuck = Fault::nothing().cut_after_events(2).silently();
     mock.with(|server| server.inject(stuck.on(Verb::List)));
     let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)

@@ -3,17 +3,16 @@
 use core::time::Duration;
 
 use informer_core::Resource;
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
+use informer_mock::{Fault, json};
+use informer_tests::support::{self, Server, settle};
 use informer_tokio::informer::Initial;
 use informer_tokio::selector::FieldSelector;
 use informer_tokio::transport::BoxTransport;
 use informer_tokio::{Event, Informer, Kind, Meta, Raw, boxed, kind};
 use serde::Deserialize;
 
-use crate::support::{Server, settle};
-
 fn server() -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mock = support::server();
     for (name, node) in [("a", "n1"), ("b", "n2")] {
         mock.create("pods", pod(name, node)).unwrap();
     }

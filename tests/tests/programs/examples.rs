@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use informer_mock::{FakeServer, Mock, MutationError, TokioClock, serve};
-use informer_tests::{PATIENCE, example};
+use informer_tests::{example, support::PATIENCE};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};

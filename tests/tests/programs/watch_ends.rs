@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::process::Stdio;
 
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, serve};
-use informer_tests::PATIENCE;
+use informer_tests::support::PATIENCE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;

@@ -7,8 +7,9 @@ use http::Method;
 use informer_core::resource::{Shard, ShardBy};
 use informer_tests::real::{Identity, Outcome, Plane, Protocol, Table, ensure, until};
 use informer_tests::say;
+use informer_tests::support::{Known, held};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Entry, Informer, Raw};
+use informer_tokio::{Informer, Raw};
 
 use crate::Context;
 
@@ -20,25 +21,14 @@ fn parts(by: ShardBy, count: u32) -> Vec<Shard> {
         .collect()
 }
 
-fn held(informer: &Informer<Raw>) -> BTreeMap<String, String> {
-    let entries = informer.lister().list();
-    let text = |entry: &Entry<Raw>| {
-        (
-            entry.key().to_string(),
-            entry.resource_version().to_string(),
-        )
-    };
-    entries.iter().map(text).collect()
-}
-
-async fn truth(table: &Table) -> Outcome<BTreeMap<String, String>> {
+async fn truth(table: &Table) -> Outcome<Known> {
     let (versions, _) = table.list().await?;
     let versions = versions.into_iter();
     Ok(versions.map(|(key, (_, version))| (key, version)).collect())
 }
 
 /// Returns the objects of all replicas; fails if two have the same object.
-fn together(replicas: &[Informer<Raw>]) -> Outcome<BTreeMap<String, String>> {
+fn together(replicas: &[Informer<Raw>]) -> Outcome<Known> {
     let mut all = BTreeMap::new();
     for replica in replicas {
         for (key, version) in held(replica) {
@@ -204,7 +194,7 @@ pub(crate) async fn of_built_in_resources(context: Context) -> Outcome {
 }
 
 /// Waits until these replicas together have all objects, and no two of them share one.
-async fn complete(replicas: &[Informer<Raw>], truth: &BTreeMap<String, String>) -> Outcome {
+async fn complete(replicas: &[Informer<Raw>], truth: &Known) -> Outcome {
     let complete = || together(replicas).is_ok_and(|all| all == *truth);
     let what = "all parts together are the whole";
     until(Duration::from_secs(60), what, complete).await?;

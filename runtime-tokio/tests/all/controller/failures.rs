@@ -20,10 +20,7 @@ fn telling(sets: &Informer<Raw>) -> (Controller<Raw>, Arc<Mutex<Vec<String>>>) {
 /// Keys that fail or panic are retried with growing delays, do not block other keys, and are reported.
 #[tokio::test(start_paused = true)]
 async fn failures_and_panics_are_retried_with_backoff() {
-    let mock = server();
-    for name in ["bad", "good", "wild"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["bad", "good", "wild"]);
     let sets = informer(&mock, SETS);
     let log = Log::default();
     let (controller, reported) = telling(&sets);
@@ -79,10 +76,7 @@ async fn failures_and_panics_are_retried_with_backoff() {
 /// another controller for a while starts with the first attempt.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_only_is_reported_and_the_key_is_tried_again() {
-    let mock = server();
-    for name in ["good", "wild", "bad"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["good", "wild", "bad"]);
     let sets = informer(&mock, SETS);
     let log = Log::default();
     let (controller, reported) = telling(&sets);
@@ -182,10 +176,7 @@ impl tracing::Subscriber for Logged {
 async fn a_panic_in_on_failure_is_reported_and_changes_nothing() {
     let logged = Logged::default();
     let _guard = tracing::subscriber::set_default(logged.clone());
-    let mock = server();
-    for name in ["fails", "panics", "waits", "well"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["fails", "panics", "waits", "well"]);
     let sets = informer(&mock, SETS);
     let reported = Arc::new(AtomicUsize::new(0));
     let log = Log::default();
@@ -237,10 +228,7 @@ async fn a_panic_in_on_failure_is_reported_and_changes_nothing() {
 /// The stream has every run with its result, and ends with the controller.
 #[tokio::test(start_paused = true)]
 async fn the_results_of_runs_are_a_stream() {
-    let mock = server();
-    for name in ["done", "fails", "panics", "stuck"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["done", "fails", "panics", "stuck"]);
     let mut controller = Controller::new(informer(&mock, SETS))
         .limit(Exponential::new(secs(60), secs(60)))
         .run_within(secs(30))
@@ -286,8 +274,7 @@ async fn the_results_of_runs_are_a_stream() {
 /// A reader that lags does not block the controller, and learns how much it has missed.
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_of_results_misses_the_oldest() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let mut controller = Controller::new(informer(&mock, SETS));
     let mut results = Box::pin(controller.results());
     let controller = run(controller, |_: Task<Raw>| async {
@@ -321,8 +308,7 @@ impl core::error::Error for Outer {
 /// The error itself reaches all that hear of it, with its causes.
 #[tokio::test(start_paused = true)]
 async fn an_error_keeps_its_type_and_its_causes() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let reported: Arc<Mutex<Vec<String>>> = Arc::default();
     let heard = Arc::clone(&reported);
     let mut controller = Controller::new(informer(&mock, SETS))
@@ -350,10 +336,7 @@ async fn an_error_keeps_its_type_and_its_causes() {
 /// Keys that fail after a stop was requested are not retried, and count as left.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_fails_during_the_stop_is_counted() {
-    let mock = server();
-    for name in ["again", "done", "fails", "panics", "stuck"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["again", "done", "fails", "panics", "stuck"]);
     let controller = Controller::new(informer(&mock, SETS))
         .workers(5)
         .run_within(secs(20));
@@ -375,8 +358,7 @@ async fn a_key_that_fails_during_the_stop_is_counted() {
 /// What ends with a panic is counted and logged, and the rest of the controller goes on, or stops without an election.
 #[tokio::test(start_paused = true)]
 async fn a_panic_beside_the_runs_is_reported() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let log = Log::default();
     let keys = futures_util::stream::iter(0..3).map(|number| {
         assert!(number < 1, "no more keys");
@@ -438,10 +420,7 @@ async fn a_handle_that_was_taken_before_the_limit_has_its_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_does_not_end_is_reported_or_cut() {
     let start = |limit: Option<Duration>| {
-        let mock = server();
-        for name in ["a", "stuck"] {
-            mock.create("replicasets.apps", set(name, 0)).unwrap();
-        }
+        let mock = with_sets(["a", "stuck"]);
         let sets = informer(&mock, SETS);
         let (controller, reported) = telling(&sets);
         let controller = match limit {

@@ -24,11 +24,7 @@ fn slowly(
 /// Keys that change precede those of the initial list, which still have their turn under a flood of changes.
 #[tokio::test(start_paused = true)]
 async fn fresh_changes_come_first_and_starve_nothing() {
-    let mock = server();
-    for number in 0..5 {
-        mock.create("replicasets.apps", set(&format!("old{number}"), 0))
-            .unwrap();
-    }
+    let mock = with_sets((0..5).map(|number| format!("old{number}")));
     let sets = informer(&mock, SETS);
     sets.synced().await.unwrap();
     let log = Log::default();
@@ -122,11 +118,7 @@ async fn a_key_that_comes_again_keeps_its_priority() {
         (None, Retry::After(secs(1))),
         (Some(Next::after(secs(1))), Retry::Limited),
     ] {
-        let mock = server();
-        for number in 0..100 {
-            mock.create("replicasets.apps", set(&format!("old{number}"), 0))
-                .unwrap();
-        }
+        let mock = with_sets((0..100).map(|number| format!("old{number}")));
         let sets = informer(&mock, SETS);
         sets.synced().await.unwrap();
         let log = Log::default();
@@ -163,10 +155,7 @@ async fn a_key_that_comes_again_keeps_its_priority() {
         ended.await.unwrap().unwrap();
     }
     // A key can ask for another priority.
-    let (mock, log) = (server(), Log::default());
-    for name in ["a", "b"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let (mock, log) = (with_sets(["a", "b"]), Log::default());
     let sets = informer(&mock, SETS);
     let controller = run(Controller::new(&sets), {
         let note = noting(&log);
@@ -273,10 +262,7 @@ async fn keys_of_a_stream_are_reconciled() {
 /// An error decides when its key is retried.
 #[tokio::test(start_paused = true)]
 async fn the_kind_of_an_error_decides_about_the_retry() {
-    let mock = server();
-    for name in ["limited", "later", "never"] {
-        mock.create("replicasets.apps", set(name, 0)).unwrap();
-    }
+    let mock = with_sets(["limited", "later", "never"]);
     let sets = informer(&mock, SETS);
     let log = Log::default();
     let note = noting(&log);
@@ -473,8 +459,7 @@ impl Form for Named {
 
 #[tokio::test(start_paused = true)]
 async fn the_times_of_runs_and_of_the_queue_are_measured() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let controller = run(
         Controller::new(&informer(&mock, SETS)),
         |_: Task<Raw>| async {

@@ -3,9 +3,9 @@
 use informer_tokio::election::{Election, Leadership};
 
 use super::*;
-use crate::support::Leases;
+use crate::leases::{Access, Leases};
 
-fn elect(leases: &Leases, name: &str) -> (Leadership, Election<crate::support::Access>) {
+fn elect(leases: &Leases, name: &str) -> (Leadership, Election<Access>) {
     Election::new(leases.access("lease", name), name, Default::default()).unwrap()
 }
 
@@ -24,10 +24,7 @@ async fn a_replica_whose_informer_cannot_list_does_not_take_the_lease() {
             .elected(election);
         (log.clone(), tokio::spawn(controller.run(noting(&log))))
     };
-    let (broken, sound) = (server(), server());
-    for mock in [&broken, &sound] {
-        mock.create("replicasets.apps", set("a", 0)).unwrap();
-    }
+    let (broken, sound) = (with_sets(["a"]), with_sets(["a"]));
     broken.with(|server| server.inject(forbidden("/api/v1/pods").always()));
     let began = Instant::now();
     let (_, running) = start("broken", &broken);
@@ -53,11 +50,7 @@ async fn a_replica_whose_informer_cannot_list_does_not_take_the_lease() {
 /// A list that never ends is an error; one that is slow is not, and neither is one without a limit.
 #[tokio::test(start_paused = true)]
 async fn only_time_without_progress_counts() {
-    let mock = server();
-    for number in 0..20 {
-        mock.create("replicasets.apps", set(&format!("s{number}"), 0))
-            .unwrap();
-    }
+    let mock = with_sets((0..20).map(|number| format!("s{number}")));
     let start = |fault: Fault, limit: Option<Option<Duration>>| {
         mock.with(|server| {
             server.clear_faults();

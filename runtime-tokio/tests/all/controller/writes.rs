@@ -206,9 +206,7 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
     for recorded in [false, true] {
-        let mock = server();
-        mock.create("replicasets.apps", set("a", 0)).unwrap();
-        mock.create("replicasets.apps", set("b", 0)).unwrap();
+        let mock = with_sets(["a", "b"]);
         let on_node = |name: &str, node: &str| {
             let mut pod = pod(name, &[]);
             pod["spec"] = json!({ "nodeName": node });
@@ -294,8 +292,7 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_writes_an_object_twice_is_not_run_again_for_that() {
     for recorded in [false, true] {
-        let mock = server();
-        mock.create("replicasets.apps", set("a", 0)).unwrap();
+        let mock = with_sets(["a"]);
         let log = WriteLog::default();
         let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
         log.attach(&pods);
@@ -343,8 +340,7 @@ async fn a_run_that_writes_an_object_twice_is_not_run_again_for_that() {
 /// An informer that cannot list shows no write, neither to a controller nor to a log, and slows nobody down.
 #[tokio::test(start_paused = true)]
 async fn a_write_is_not_awaited_in_an_informer_that_cannot_list() {
-    let mock = server();
-    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mock = with_sets(["a"]);
     let forbidden = Fault::api_status(403, "Forbidden", "no right").on_path("/api/v1/pods");
     mock.with(|server| server.inject(forbidden.always()));
     let log = WriteLog::default();

@@ -1,105 +1,11 @@
-//! What the tests share: a fake API server with Pods, what it and a cache have, and Leases.
+//! Leases, and replicas that are cut off from them.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use informer_core::Form;
-use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::election::{LeaseClient, LeaseRecord, MembersClient, Written};
-use informer_tokio::{Event, Informer, Resource};
-use serde_json::Value;
 use tokio::time::sleep;
-
-pub(crate) const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-pub(crate) type Server = Mock<FakeServer, TokioClock>;
-/// The versions of objects, by key.
-pub(crate) type Known = BTreeMap<String, String>;
-
-pub(crate) fn server() -> Server {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
-
-/// Returns a server with the Pods `p0`, `p1` and so on.
-pub(crate) fn server_of(count: u64) -> Server {
-    let mock = server();
-    for number in 0..count {
-        mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
-    }
-    mock
-}
-
-pub(crate) fn pod(name: &str, round: u64) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
-}
-
-/// Returns the Pods of the server.
-pub(crate) fn truth(mock: &Server) -> Known {
-    truth_of(mock, "pods")
-}
-
-pub(crate) fn truth_of(mock: &Server, resource: &str) -> Known {
-    mock.with(|server| {
-        let objects = server.objects(resource);
-        objects
-            .map(|object| (object.key(), object.version().to_string()))
-            .collect()
-    })
-}
-
-/// Returns the objects of a cache.
-pub(crate) fn held<F: Form>(informer: &Informer<F>) -> Known {
-    let entries = informer.lister().list();
-    let objects = entries.iter();
-    objects
-        .map(|entry| {
-            (
-                entry.key().to_string(),
-                entry.resource_version().to_string(),
-            )
-        })
-        .collect()
-}
-
-/// Formats an event: `++name` is an add in the initial state; `+`, `~` and `-` are an add, an update and a deletion
-/// after it; `-?` is an unobserved deletion; `=` is a replay.
-pub(crate) fn shown<F: Form>(event: &Event<F>) -> String {
-    let (sign, entry) = match event {
-        Event::Added {
-            entry,
-            is_in_initial_list: true,
-        } => ("++", entry),
-        Event::Added { entry, .. } => ("+", entry),
-        Event::Updated { new, .. } => ("~", new),
-        Event::Replayed { entry, .. } => ("=", entry),
-        Event::Deleted {
-            entry,
-            final_state_unknown: true,
-        } => ("-?", entry),
-        Event::Deleted { entry, .. } => ("-", entry),
-        Event::Synced => return "synced".to_owned(),
-        _ => return "?".to_owned(),
-    };
-    format!("{sign}{}", entry.name())
-}
-
-pub(crate) const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-/// A small pseudorandom generator, the same in each run.
-pub(crate) struct Numbers(pub(crate) u64);
-
-impl Numbers {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// Leases by name, and the state of the network.
 #[derive(Clone, Default)]
