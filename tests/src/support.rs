@@ -350,18 +350,3 @@ pub fn names<F: Form>(entries: &[Entry<F>]) -> String {
     names.sort_unstable();
     names.join(",")
 }
-
-/// A small reproducible random number generator.
-#[derive(Debug)]
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    /// Returns a number below `bound`.
-    pub const fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Form, RawObject};
+use informer_core::{Form, RawObject, time::Rng};
 use informer_mock::{FakeServer, Fault, MockTransport, TokioClock, Verb, json};
 use informer_tokio::decode::{Decode, Decoder};
 use informer_tokio::health::{SourceHealth, State};
@@ -13,7 +13,7 @@ use informer_tokio::{Entry, Handlers, Informer, Raw};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Known, Numbers, PODS, Server, held, numbered, pod, server_of, truth};
+use crate::support::{Known, PODS, Server, held, numbered, pod, server_of, truth};
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
@@ -360,7 +360,7 @@ async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
             .audit(AuditConfig::new(Duration::from_secs(400)));
         let pods = audited.spawn();
         pods.synced().await.unwrap();
-        let mut numbers = Numbers(seed);
+        let mut numbers = Rng::new(seed);
         let mut lost = 0;
         for round in 0..400 {
             let name = format!("p{}", numbers.below(25));

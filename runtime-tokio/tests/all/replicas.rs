@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
+use informer_core::time::Rng;
 use informer_tokio::controller::{Controller, ControllerHandle, Task};
 use informer_tokio::election::Replica;
 use informer_tokio::{Informer, Key, Lister, Raw};
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::leases::Leases;
-use crate::support::{Numbers, PODS, Server, numbered, pod, secs, server_of, truth};
+use crate::support::{PODS, Server, numbered, pod, secs, server_of, truth};
 
 /// The actions of all replicas, as seen by an observer.
 #[derive(Default)]
@@ -146,7 +147,7 @@ async fn every_key_is_done_and_by_one_at_a_time() {
     for seed in 0..6 {
         let mock = server_of(numbered(12));
         let (leases, observer) = (Leases::default(), Observer::default());
-        let mut numbers = Numbers(seed);
+        let mut numbers = Rng::new(seed);
         let mut started = 0;
         let mut replicas: Vec<One> = Vec::new();
         for round in 2..31 {

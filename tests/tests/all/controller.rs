@@ -7,11 +7,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{RawObject, Resource};
+use informer_core::{RawObject, Resource, time::Rng};
 use informer_mock::{FakeServer, Fault, Verb, json};
 use informer_tests::support::{
-    Numbers, PODS, at, held, list, next, pod, script, secs, server, server_of, settle, shown_next,
-    start, start_with, truth,
+    PODS, at, held, list, next, pod, script, secs, server, server_of, settle, shown_next, start,
+    start_with, truth,
 };
 use informer_tokio::informer::Initial;
 use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw};
@@ -60,7 +60,7 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
         assert!(!pods.is_synced() && !handle.is_synced());
         tokio::spawn(driver.run());
         timeout(secs(60), handle.synced()).await.unwrap().unwrap();
-        let mut numbers = Numbers(seed);
+        let mut numbers = Rng::new(seed);
         for round in 0..500 {
             let name = format!("p{}", numbers.below(20));
             match numbers.below(20) {
