@@ -362,7 +362,8 @@ impl HyperBuilder {
     ///
     /// After `after` without data, a ping is sent. After another `within` without data, the connection is closed. The
     /// defaults are 12 s and 10 s, so a dead connection is noticed within 22 s (30 s and 15 s in client-go). Pings are
-    /// sent only while a request or a read is pending. HTTP/1.1 has no pings. Times of more than a year count as a year.
+    /// sent as long as the connection is open, also between requests. HTTP/1.1 has no pings. Times of more than a year
+    /// count as a year.
     ///
     /// # Examples
     /// ```

@@ -316,6 +316,15 @@ async fn a_server_that_has_gone_in_silence_is_noticed() {
     assert!(!connection.is_open());
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_whose_server_has_gone_takes_no_request() {
+    let (connection, _server) = pair(Some((12, 10)), 10).await;
+    sleep(Duration::from_secs(21)).await;
+    assert!(connection.is_open());
+    sleep(Duration::from_secs(2)).await;
+    assert!(!connection.is_open());
+}
+
 /// Any data after a ping proves that the server is alive, even without a pong.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_sends_and_answers_no_ping_is_alive() {
