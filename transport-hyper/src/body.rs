@@ -10,11 +10,12 @@ use core::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as HttpBody, Frame, Incoming};
 use informer_core::Body;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::address::Address;
+use crate::builder::LONGEST;
 use crate::error::HyperError;
 use crate::gzip::{Gunzip, GzipError};
 use crate::http1::Http1;
@@ -48,16 +49,18 @@ struct Silence {
     timer: Pin<Box<Sleep>>,
     /// Whether a read is pending. The timer counts from the moment at which it began.
     waiting: bool,
+    /// Whether the limit is for the whole body.
+    is_total: bool,
 }
 
 impl Silence {
     fn new(limit: Duration) -> Self {
-        // Longer is effectively for ever, and would overflow an `Instant`.
-        let limit = limit.min(Duration::from_secs(365 * 24 * 3600));
+        let limit = limit.min(LONGEST);
         Self {
             limit,
             timer: Box::pin(sleep(limit)),
             waiting: false,
+            is_total: false,
         }
     }
 
@@ -105,7 +108,7 @@ pub(crate) trait Pieces {
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
 
 #[cfg(feature = "tower")]
-impl<B: hyper::body::Body<Error: Into<BoxError>>> Pieces for B {
+impl<B: HttpBody<Error: Into<BoxError>>> Pieces for B {
     fn poll_piece(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -169,6 +172,16 @@ impl HyperBody {
         }
     }
 
+    /// Limits the time until the end of the body.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.silence = Some(Silence {
+            waiting: true,
+            is_total: true,
+            ..Silence::new(limit)
+        });
+        self
+    }
+
     /// Adds the warnings of the head.
     pub(crate) fn warning_of(mut self, mut warnings: Vec<String>) -> Self {
         warnings.reverse();
@@ -199,7 +212,7 @@ impl HyperBody {
             let polled = source.poll_data(&self.from, cx);
             if let Some(silence) = &mut self.silence {
                 if polled.is_ready() {
-                    silence.waiting = false;
+                    silence.waiting = silence.is_total;
                 } else if silence.poll_over(cx).is_ready() {
                     let limit = silence.limit;
                     self.fail(HyperError::slow(&self.from, "read on from", limit));
@@ -296,6 +309,27 @@ impl Body for HyperBody {
     fn warning(&mut self) -> Option<&str> {
         self.warning = self.warnings.pop()?;
         Some(&self.warning)
+    }
+}
+
+/// As the body of a response of the [`Service`](tower_service::Service). It has no trailers.
+impl HttpBody for HyperBody {
+    type Data = Bytes;
+    type Error = HyperError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HyperError>>> {
+        let more = match ready!(self.poll_chunk(cx)) {
+            Ok(more) => more,
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
+        let data = match &self.gzip {
+            Some(gzip) if more => Bytes::copy_from_slice(gzip.decoder.output()),
+            _ => core::mem::take(&mut self.received),
+        };
+        Poll::Ready(more.then(|| Ok(Frame::data(data))))
     }
 }
 

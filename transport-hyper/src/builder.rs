@@ -19,8 +19,8 @@ use crate::proxy::{Proxy, ProxySetting};
 use crate::tls::{Identity, PemSource, Protocols, Tls, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
-/// The longest time between pings. A longer one could not be added to the time of day.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The longest time of a timer. A longer one could not be added to the time of day.
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Collects the settings of a [`HyperTransport`].
 ///

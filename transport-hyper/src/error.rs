@@ -47,6 +47,13 @@ pub struct HyperError {
     message: Box<str>,
 }
 
+/// The reason why there is no response.
+pub(crate) struct NoResponse {
+    pub(crate) error: HyperError,
+    /// Whether the server certainly has not processed the request, so that it can be sent again on another connection.
+    pub(crate) is_untouched: bool,
+}
+
 impl HyperError {
     pub(crate) fn lookup(server: &Address, why: impl fmt::Display) -> Self {
         Self::new(

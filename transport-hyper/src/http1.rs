@@ -7,12 +7,13 @@ use core::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::error::MOST_HEAD;
+use crate::address::Address;
+use crate::error::{HyperError, MOST_HEAD, NoResponse};
 use crate::stream::Stream;
 use crate::tls::Version;
 
@@ -54,7 +55,7 @@ impl Drop for Counted {
 ///
 /// hyper expects a task that drives a connection's I/O. Here, each caller that waits for the connection drives it.
 pub(crate) struct Http1 {
-    sender: http1::SendRequest<Empty<Bytes>>,
+    sender: http1::SendRequest<Full<Bytes>>,
     driver: Driver,
     was_used: bool,
     version: Version,
@@ -64,7 +65,7 @@ pub(crate) struct Http1 {
 /// hyper's I/O future. It is `None` after the connection has ended.
 struct Driver(Option<Pin<Box<Io>>>);
 
-type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
+type Io = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
 
 impl Http1 {
     pub(crate) async fn open(stream: Stream, version: Version) -> Result<Self, hyper::Error> {
@@ -83,16 +84,21 @@ impl Http1 {
     /// Sends a request and waits for the head of the response. The connection must be ready.
     pub(crate) async fn request(
         &mut self,
-        request: Request<Empty<Bytes>>,
-    ) -> Result<Response<Incoming>, hyper::Error> {
-        let mut response = pin!(self.sender.send_request(request));
+        server: &Address,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, NoResponse> {
+        let mut response = pin!(self.sender.try_send_request(request));
         let driver = &mut self.driver;
-        poll_fn(|cx| {
+        let answered = poll_fn(|cx| {
             driver.poll(cx);
             // The driver passes the response, or its last error, to this future, so it is polled after the driver.
             response.as_mut().poll(cx)
+        });
+        answered.await.map_err(|mut error| NoResponse {
+            // hyper returns a request of which it has written nothing.
+            is_untouched: error.take_message().is_some(),
+            error: HyperError::answering(server, error.error(), self.was_used),
         })
-        .await
     }
 
     /// Returns the connection if it can accept a request. It does not wait.
@@ -116,11 +122,6 @@ impl Http1 {
     /// The version of the TLS configuration that the connection was opened with.
     pub(crate) fn version(&self) -> Version {
         self.version
-    }
-
-    /// Returns whether the connection has served a request.
-    pub(crate) fn was_used(&self) -> bool {
-        self.was_used
     }
 
     pub(crate) fn set_used(&mut self) {
@@ -226,7 +227,7 @@ mod tests {
         };
         let (mut sender, driver) = settings().handshake(TokioIo::new(io)).await.unwrap();
         tokio::spawn(driver);
-        let request = Request::new(Empty::<Bytes>::new());
+        let request = Request::new(Full::<Bytes>::default());
         let mut body = sender.send_request(request).await.unwrap().into_body();
         is_on.store(true, Ordering::Relaxed);
         let mut length = 0;

@@ -41,6 +41,10 @@
 //! [`chunk`](informer_core::Body::chunk) is awaited. Both functions need a tokio runtime with `enable_all`. The server's
 //! name is resolved again for each connection.
 //!
+//! # Writes
+//! [`HyperTransport`] is a [`Service`](tower_service::Service) for requests of any method, for `kube::Client` and other
+//! clients. [`HyperTransport::request`] is the same for requests and responses in memory.
+//!
 //! # Authentication
 //! A program in a Pod starts with [`HyperTransport::in_cluster`], and a program on a workstation with `Kubeconfig`
 //! (feature `kubeconfig`). Other programs set a URL, a CA, and a client certificate, a token or a [`CredentialSource`].
@@ -96,6 +100,7 @@ mod in_cluster;
 mod kubeconfig;
 mod pool;
 mod proxy;
+mod service;
 mod stream;
 mod tls;
 #[cfg(feature = "tower")]

@@ -178,6 +178,14 @@ impl Pool {
         opening
     }
 
+    /// Returns a pool that also shares the idle HTTP/1.1 connection.
+    pub(crate) fn shared(&self) -> Self {
+        Self {
+            slot: self.slot.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the slot to which an HTTP/1.1 connection returns after its response has been read.
     pub(crate) fn slot(&self) -> Slot {
         self.slot.clone()

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, RETRY_AFTER, WARNING};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version};
-use http_body_util::Empty;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
+use http_body_util::Full;
 use informer_core::{
     Body, Head, Transport,
     transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport, Warnings, redirect_body},
@@ -26,7 +26,7 @@ use crate::pool::{Attempts, Pool, Taken};
 ///
 /// See the [crate] for how connections are used. Clones share the settings and the HTTP/2 connections.
 pub struct HyperTransport {
-    settings: Arc<Settings>,
+    pub(crate) settings: Arc<Settings>,
     pool: Pool,
     /// The credential that `ready` has acquired for the next request.
     acquired: Option<Result<Option<Credential>, HyperError>>,
@@ -64,6 +64,14 @@ impl HyperTransport {
         self.settings.address.url()
     }
 
+    /// Returns a clone that also shares the idle HTTP/1.1 connection.
+    pub(crate) fn shared(&self) -> Self {
+        Self {
+            pool: self.pool.shared(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn new(settings: Settings, connector: Connector) -> Self {
         Self {
             settings: Arc::new(settings),
@@ -86,36 +94,10 @@ impl Transport for HyperTransport {
     }
 
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, HyperBody), HyperError> {
-        let settings = Arc::clone(&self.settings);
-        let mut request = settings.request(&get)?;
-        let mut attempts = Attempts::default();
-        let credential = match self.acquired.take() {
-            Some(acquired) => acquired?,
-            None => settings.credential(None).await?,
-        };
-        let mut answer = self
-            .ask(&mut request, credential.as_ref(), &mut attempts)
-            .await?;
-        if answer.status == StatusCode::UNAUTHORIZED
-            && let Some(refused) = &credential
-            // If there is no other credential, the response explains more than the source's error.
-            && let Ok(Some(renewed)) = settings.credential(Some(refused)).await
-            && renewed != *refused
-        {
-            drop(answer);
-            // The other credential may have no header.
-            request = settings.request(&get)?;
-            answer = self
-                .ask(&mut request, Some(&renewed), &mut attempts)
-                .await?;
-            if answer.status == StatusCode::UNAUTHORIZED
-                && let Some(login) = &settings.login
-            {
-                login.note_refused(&renewed);
-            }
-        }
-        let from = Origin::Server(Arc::clone(&settings.address));
-        Ok(answer.read(from, settings.silence_timeout, &self.warnings))
+        let request = self.settings.request(&get)?;
+        let answer = self.answer(&request).await?;
+        let from = Origin::Server(Arc::clone(&self.settings.address));
+        Ok(answer.read(from, self.settings.silence_timeout, &self.warnings))
     }
 }
 
@@ -188,27 +170,54 @@ impl Answer {
 }
 
 impl HyperTransport {
+    /// Sends a request, and once more if the server refuses the credential and the source has another.
+    pub(crate) async fn answer(&mut self, request: &Parts) -> Result<Answer, HyperError> {
+        let settings = Arc::clone(&self.settings);
+        let mut attempts = Attempts::default();
+        let credential = match self.acquired.take() {
+            Some(acquired) => acquired?,
+            None => settings.credential(None).await?,
+        };
+        let answer = self
+            .ask(request, credential.as_ref(), &mut attempts)
+            .await?;
+        if answer.status == StatusCode::UNAUTHORIZED
+            && let Some(refused) = &credential
+            // If there is no other credential, the response explains more than the source's error.
+            && let Ok(Some(renewed)) = settings.credential(Some(refused)).await
+            && renewed != *refused
+        {
+            drop(answer);
+            let answer = self.ask(request, Some(&renewed), &mut attempts).await?;
+            if answer.status == StatusCode::UNAUTHORIZED
+                && let Some(login) = &settings.login
+            {
+                login.note_refused(&renewed);
+            }
+            return Ok(answer);
+        }
+        Ok(answer)
+    }
+
     /// Sends a request with a credential and waits for the head of the response.
     async fn ask(
         &self,
-        request: &mut Parts,
+        request: &Parts,
         credential: Option<&Credential>,
         attempts: &mut Attempts,
     ) -> Result<Answer, HyperError> {
         let address = &self.settings.address;
-        if let Some(header) = credential.and_then(Credential::header) {
-            request.headers.insert(AUTHORIZATION, header.clone());
-        }
         if let Some(credential) = credential {
             self.pool
                 .present(credential.certificate())
                 .map_err(|why| HyperError::login(address, &CredentialError::new(why)))?;
         }
+        let exchange = self.exchange(request, credential, attempts);
         let Some(limit) = self.settings.answer_timeout else {
-            return self.exchange(request, attempts).await;
+            return exchange.await;
         };
         // Opening a connection has its own limit. It may happen twice if the server refuses the first one.
-        let answer = tokio::time::timeout(limit, self.exchange(request, attempts)).await;
+        let answer = tokio::time::timeout(limit, exchange).await;
         answer
             .unwrap_or_else(|_elapsed| Err(HyperError::slow(address, "get a response from", limit)))
     }
@@ -216,69 +225,74 @@ impl HyperTransport {
     async fn exchange(
         &self,
         request: &Parts,
+        credential: Option<&Credential>,
         attempts: &mut Attempts,
     ) -> Result<Answer, HyperError> {
         let address = &self.settings.address;
         loop {
-            match self.pool.take(attempts).await? {
+            let answered = match self.pool.take(attempts).await? {
                 Taken::Http1(mut connection) => {
-                    let was_used = connection.was_used();
-                    let response = connection
-                        .request(request.for_http1())
-                        .await
-                        .map_err(|error| HyperError::answering(address, &error, was_used))?;
-                    let (parts, incoming) = response.into_parts();
-                    let source = BodySource::Http1 {
-                        connection: Box::new(connection),
-                        incoming,
-                        slot: self.pool.slot(),
-                    };
+                    let request = request.for_http1(credential);
+                    let response = connection.request(address, request).await;
+                    response.map(|response| {
+                        let (parts, incoming) = response.into_parts();
+                        let source = BodySource::Http1 {
+                            connection: Box::new(connection),
+                            incoming,
+                            slot: self.pool.slot(),
+                        };
+                        (parts.status, parts.headers, source)
+                    })
+                }
+                Taken::Http2(place) => {
+                    let response = place.request(request.for_http2(credential)).await;
+                    response
+                        .map(|(status, headers, body)| (status, headers, BodySource::Http2(body)))
+                }
+            };
+            match answered {
+                Ok((status, headers, source)) => {
                     return Ok(Answer {
-                        status: parts.status,
-                        headers: parts.headers,
+                        status,
+                        headers,
                         source,
                     });
                 }
-                Taken::Http2(place) => match place.request(request.for_http2()).await {
-                    Ok((status, headers, body)) => {
-                        return Ok(Answer {
-                            status,
-                            headers,
-                            source: BodySource::Http2(body),
-                        });
-                    }
-                    // The server has not processed the request: it is closing the connection (GOAWAY), or refuses
-                    // further streams on it.
-                    Err(failure) if failure.is_untouched && attempts.fail() => {}
-                    Err(failure) => return Err(failure.error),
-                },
+                // The connection ended before the request was written, the server is closing it (GOAWAY), or the server
+                // refuses further streams on it.
+                Err(failure) if failure.is_untouched && attempts.fail() => {}
+                Err(failure) => return Err(failure.error),
             }
         }
     }
 }
 
 /// A request in the parts that both protocols share.
-struct Parts {
+pub(crate) struct Parts {
+    pub(crate) method: Method,
     target: PathAndQuery,
     /// The host in the URL and in the `Host` header.
     authority: Authority,
     scheme: Scheme,
     headers: HeaderMap,
+    body: Bytes,
 }
 
 impl Parts {
-    fn for_http1(&self) -> Request<Empty<Bytes>> {
-        let mut request = Request::new(Empty::new());
+    fn for_http1(&self, credential: Option<&Credential>) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
         *request.uri_mut() = Uri::from(self.target.clone());
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = self.headers(credential);
         if let Ok(host) = HeaderValue::from_str(self.authority.as_str()) {
             request.headers_mut().insert(HOST, host);
         }
         request
     }
 
-    fn for_http2(&self) -> Request<()> {
-        let mut request = Request::new(());
+    fn for_http2(&self, credential: Option<&Credential>) -> Request<Bytes> {
+        let mut request = Request::new(self.body.clone());
+        *request.method_mut() = self.method.clone();
         let mut uri = uri::Parts::default();
         uri.scheme = Some(self.scheme.clone());
         uri.authority = Some(self.authority.clone());
@@ -286,12 +300,27 @@ impl Parts {
         // All three parts are set, so this cannot fail.
         *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
         *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = self.headers(credential);
         request
+    }
+
+    fn headers(&self, credential: Option<&Credential>) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        if let Some(header) = credential.and_then(Credential::header) {
+            headers.insert(AUTHORIZATION, header.clone());
+        }
+        headers
     }
 }
 
 impl Settings {
+    /// Returns whether a URI names this server, or none.
+    pub(crate) fn is_of(&self, uri: &Uri) -> bool {
+        uri.authority()
+            .is_none_or(|authority| *authority == self.authority)
+            && uri.scheme().is_none_or(|scheme| *scheme == self.scheme)
+    }
+
     async fn credential(
         &self,
         refused: Option<&Credential>,
@@ -314,13 +343,24 @@ impl Settings {
             )
         })?;
         headers.insert(ACCEPT, accept);
-        if !get.target.starts_with('/') {
+        self.parts(Method::GET, get.target, headers, Bytes::new())
+    }
+
+    /// Adds what all requests share to the method, the path and query, the headers and the body of one.
+    pub(crate) fn parts(
+        &self,
+        method: Method,
+        target: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Parts, HyperError> {
+        if !target.starts_with('/') {
             return Err(HyperError::request(
                 &self.address,
                 "its path does not start with a slash",
             ));
         }
-        let target = format!("{}{}", self.address.prefix(), get.target);
+        let target = format!("{}{target}", self.address.prefix());
         check_length(&target).map_err(|why| HyperError::request(&self.address, why))?;
         let target = target.parse().map_err(|_| {
             HyperError::request(
@@ -329,10 +369,12 @@ impl Settings {
             )
         })?;
         Ok(Parts {
+            method,
             target,
             authority: self.authority.clone(),
             scheme: self.scheme.clone(),
             headers,
+            body,
         })
     }
 }

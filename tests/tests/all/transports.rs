@@ -6,8 +6,18 @@
 mod tunnel;
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use informer_mock::conformance;
+use informer_hyper::HyperTransport;
+use informer_mock::{conformance, serve};
+use informer_tests::support::{PODS, named, next, pod, server};
+use informer_tokio::{Informer, Raw};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
 use tunnel::{Tunnel, open};
 
 /// The lines of the transport itself, without comments and empty lines.
@@ -35,4 +45,51 @@ async fn the_example_of_a_transport_conforms() {
         Tunnel(path)
     }));
     verdict.await.assert();
+}
+
+/// Returns the URL of a port that passes everything on to another one, and the number of its connections.
+async fn counted(port: u16) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            tokio::spawn(
+                async move { tokio::io::copy_bidirectional(&mut client, &mut server).await },
+            );
+        }
+    });
+    (url, count)
+}
+
+#[tokio::test]
+async fn kube_writes_over_the_connection_of_the_informer() {
+    let mock = server();
+    let serving = serve(mock.clone(), "127.0.0.1:0").await.unwrap();
+    let (url, connections) = counted(serving.local_addr().port()).await;
+    tokio::spawn(serving.run());
+    let builder = HyperTransport::builder(url).http1(false);
+    let transport = builder.build().unwrap();
+    let pods = Informer::<Raw>::builder_for(&transport, PODS).spawn();
+    let mut events = pods.subscribe();
+    assert_eq!(named(&next(&mut events).await), "synced");
+
+    let api: Api<Pod> = Api::namespaced(Client::new(transport.clone(), "prod"), "prod");
+    let new = serde_json::from_value(pod("a", 1)).unwrap();
+    api.create(&PostParams::default(), &new).await.unwrap();
+    assert_eq!(named(&next(&mut events).await), "+a");
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "app": "web" } } }));
+    let patched = api.patch("a", &PatchParams::default(), &patch).await;
+    assert_eq!(patched.unwrap().metadata.labels.unwrap()["app"], "web");
+    assert_eq!(named(&next(&mut events).await), "~a");
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(named(&next(&mut events).await), "-a");
+    match api.get("a").await {
+        Err(kube::Error::Api(status)) => assert_eq!(status.code, 404),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
 }

@@ -15,14 +15,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::address::Address;
-use crate::error::HyperError;
-use crate::error::MOST_HEAD;
+use crate::error::{HyperError, MOST_HEAD, NoResponse};
 use crate::http2::health::Health;
 use crate::stream::Stream;
 use crate::tls::Version;
@@ -170,27 +170,27 @@ pub(crate) struct StreamSlot {
     connection: Arc<Http2>,
 }
 
-/// The reason why there is no response.
-pub(crate) struct NoResponse {
-    pub(crate) error: HyperError,
-    /// Whether the server reports that it has not processed the request, so that it can be sent again on another
-    /// connection.
-    pub(crate) is_untouched: bool,
-}
-
 impl StreamSlot {
     /// Sends a request and waits for the head of its response.
     pub(crate) async fn request(
         self,
-        request: Request<()>,
+        request: Request<Bytes>,
     ) -> Result<(StatusCode, HeaderMap, Http2Body), NoResponse> {
+        let (mut parts, data) = request.into_parts();
+        if !data.is_empty() {
+            parts.headers.insert(CONTENT_LENGTH, data.len().into());
+        }
         let mut sender = self.connection.sender.clone();
-        let sent = sender.send_request(request, true);
+        let sent = sender.send_request(Request::from_parts(parts, ()), data.is_empty());
         drop(sender); // It may hold the stream too, which would then outlive the body.
-        let (response, _) = sent.map_err(|error| self.failure(&error))?;
+        let (response, stream) = sent.map_err(|error| NoResponse {
+            is_untouched: !self.connection.is_open(),
+            ..self.failure(&error)
+        })?;
         let mut body = Http2Body {
-            place: self,
             stage: Stage::Asked(response),
+            upload: (!data.is_empty()).then_some(Upload { stream, data }),
+            place: self,
         };
         let (status, headers) = poll_fn(|cx| body.poll_head(cx)).await?;
         Ok((status, headers, body))
@@ -222,9 +222,37 @@ impl Drop for StreamSlot {
     }
 }
 
+/// The rest of a request's body.
+struct Upload {
+    stream: SendStream<Bytes>,
+    data: Bytes,
+}
+
+impl Upload {
+    /// Sends as much as the server's window allows. If the server does not want the rest, the response says why.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.data.is_empty() {
+            self.stream.reserve_capacity(self.data.len());
+            let room = self.stream.capacity().min(self.data.len());
+            if room == 0 {
+                match ready!(self.stream.poll_capacity(cx)) {
+                    Some(Ok(_)) => continue,
+                    Some(Err(_)) | None => break,
+                }
+            }
+            let piece = self.data.split_to(room);
+            if self.stream.send_data(piece, self.data.is_empty()).is_err() {
+                break;
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
 /// The body of a response, or the wait for its head. Dropping it resets the stream.
 pub(crate) struct Http2Body {
     stage: Stage,
+    upload: Option<Upload>,
     place: StreamSlot,
 }
 
@@ -234,10 +262,19 @@ enum Stage {
 }
 
 impl Http2Body {
+    fn send_on(&mut self, cx: &mut Context<'_>) {
+        if let Some(upload) = &mut self.upload
+            && upload.poll_end(cx).is_ready()
+        {
+            self.upload = None;
+        }
+    }
+
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(StatusCode, HeaderMap), NoResponse>> {
+        self.send_on(cx);
         let Stage::Asked(response) = &mut self.stage else {
             return Poll::Pending;
         };
@@ -254,6 +291,7 @@ impl Http2Body {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, HyperError>>> {
+        self.send_on(cx);
         let Stage::Reading(stream) = &mut self.stage else {
             return Poll::Ready(None);
         };

@@ -81,7 +81,7 @@ async fn flush(server: &mut Server) {
 }
 
 /// Serves a connection. It passes on each request's stream after sending the headers of the response.
-fn serve(mut server: Server) -> mpsc::UnboundedReceiver<h2::SendStream<Bytes>> {
+fn serve(mut server: Server) -> mpsc::UnboundedReceiver<SendStream<Bytes>> {
     let (streams, asked) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok((_, mut respond))) = server.accept().await {
@@ -91,14 +91,14 @@ fn serve(mut server: Server) -> mpsc::UnboundedReceiver<h2::SendStream<Bytes>> {
     asked
 }
 
-fn answer(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
+fn answer(respond: &mut SendResponse<Bytes>) -> SendStream<Bytes> {
     respond
         .send_response(http::Response::new(()), false)
         .unwrap()
 }
 
-fn get() -> Request<()> {
-    Request::get("http://server/x").body(()).unwrap()
+fn get() -> Request<Bytes> {
+    Request::get("http://server/x").body(Bytes::new()).unwrap()
 }
 
 type Asked = Result<(StatusCode, HeaderMap, Http2Body), NoResponse>;
@@ -116,8 +116,8 @@ async fn ask(connection: &Arc<Http2>) -> Http2Body {
 /// Opens a stream of a served connection and returns both its ends.
 async fn open(
     connection: &Arc<Http2>,
-    asked: &mut mpsc::UnboundedReceiver<h2::SendStream<Bytes>>,
-) -> (Http2Body, h2::SendStream<Bytes>) {
+    asked: &mut mpsc::UnboundedReceiver<SendStream<Bytes>>,
+) -> (Http2Body, SendStream<Bytes>) {
     let body = ask(connection).await;
     (body, asked.recv().await.unwrap())
 }
@@ -145,7 +145,7 @@ async fn text(body: &mut Http2Body) -> String {
     String::from_utf8(data(body).await.unwrap().unwrap().to_vec()).unwrap()
 }
 
-fn send(stream: &mut h2::SendStream<Bytes>, text: impl Into<String>) {
+fn send(stream: &mut SendStream<Bytes>, text: impl Into<String>) {
     stream.send_data(text.into().into(), false).unwrap();
 }
 
@@ -394,6 +394,39 @@ async fn a_request_after_the_last_that_a_server_takes_is_untouched() {
             drop(server);
         });
         assert_eq!(asked.err().unwrap().is_untouched, is_untouched, "{last}");
+    }
+}
+
+/// The body is larger than all windows, and the server reads it to its end before it answers, or not at all.
+#[tokio::test(start_paused = true)]
+async fn a_large_body_is_sent_as_the_server_reads_it() {
+    for reads in [true, false] {
+        let (connection, mut server) = pair(None, 10).await;
+        let place = connection.reserve().unwrap();
+        let request = Request::put("http://server/x").body(vec![b'x'; 3 << 20].into());
+        let serving = tokio::spawn(async move {
+            let (request, mut respond) = server.accept().await.unwrap().unwrap();
+            tokio::spawn(async move { while server.accept().await.is_some() {} });
+            assert_eq!(request.headers()["content-length"], "3145728");
+            let (mut body, mut read) = (request.into_body(), 0);
+            while reads && let Some(piece) = body.data().await {
+                let piece = piece.unwrap().len();
+                read += piece;
+                body.flow_control().release_capacity(piece).unwrap();
+            }
+            let mut stream = answer(&mut respond);
+            stream.send_data("answer".into(), true).unwrap();
+            (read, body)
+        });
+        let mut response = body(place.request(request.unwrap()).await);
+        assert_eq!(text(&mut response).await, "answer");
+        assert!(data(&mut response).await.is_none());
+        drop(response);
+        let (read, mut rest) = serving.await.unwrap();
+        assert_eq!(read, if reads { 3 << 20 } else { 0 });
+        // The server is told that the rest of an unread body does not come.
+        while !reads && let Some(Ok(_)) = rest.data().await {}
+        assert!(connection.is_open());
     }
 }
 

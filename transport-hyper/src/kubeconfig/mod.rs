@@ -54,6 +54,8 @@ pub struct Kubeconfig {
     files: File,
     origin: String,
     context: Option<String>,
+    /// Whether it may name files and plugins.
+    is_trusted: bool,
 }
 
 impl Kubeconfig {
@@ -133,28 +135,60 @@ impl Kubeconfig {
         Self::read(path)?.ok_or_else(missing)
     }
 
+    /// Reads a text, such as the value of a Secret.
+    ///
+    /// Certificates, keys and tokens must be in the text: [`builder`](Self::builder) refuses a context that names a file or
+    /// an exec plugin, since whoever wrote the text could then read files and run commands of this program. If you trust its
+    /// author, write it to a file.
+    ///
+    /// # Errors
+    /// Fails if it is no kubeconfig.
+    ///
+    /// # Examples
+    /// ```
+    /// use informer_hyper::Kubeconfig;
+    ///
+    /// let text = r#"{ "current-context": "a", "contexts": [{ "name": "a", "context": { "cluster": "c", "user": "u" } }],
+    ///     "clusters": [{ "name": "c", "cluster": { "server": "https://10.0.0.1:6443", "insecure-skip-tls-verify": true } }],
+    ///     "users": [{ "name": "u", "user": { "token": "t" } }] }"#;
+    /// let transport = Kubeconfig::from_text(text)?.builder()?.build()?;
+    /// assert_eq!(transport.url(), "https://10.0.0.1:6443");
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    pub fn from_text(text: &str) -> Result<Self, BuildError> {
+        Self::parse(text.as_bytes(), "(text)", None)
+    }
+
+    /// Parses a file of a folder, or a text.
+    fn parse(text: &[u8], origin: &str, folder: Option<&Path>) -> Result<Self, BuildError> {
+        let problem = |why: &dyn fmt::Display| problem(origin, why);
+        if text.len() as u64 > MOST_BYTES {
+            return Err(problem(&format_args!(
+                "it has more than {MOST_BYTES} bytes"
+            )));
+        }
+        let text = str::from_utf8(text).map_err(|_| problem(&"it is not UTF-8"))?;
+        let files = File::parse(text, folder.unwrap_or_else(|| Path::new("")));
+        Ok(Self {
+            files: files.map_err(|why| problem(&why))?,
+            origin: origin.to_owned(),
+            context: None,
+            is_trusted: folder.is_some(),
+        })
+    }
+
     fn read(path: &Path) -> Result<Option<Self>, BuildError> {
         let origin = path.display().to_string();
         let mut text = Vec::new();
         let reading = std::fs::File::open(path)
             .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut text));
         match reading {
-            Ok(_) if text.len() as u64 > MOST_BYTES => {
-                let why = format!("it has more than {MOST_BYTES} bytes");
-                return Err(problem(&origin, why));
-            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(problem(&origin, error)),
         }
-        let text = String::from_utf8(text).map_err(|_| problem(&origin, "it is not UTF-8"))?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
-        let files = File::parse(&text, folder).map_err(|why| problem(&origin, why))?;
-        Ok(Some(Self {
-            files,
-            origin,
-            context: None,
-        }))
+        Self::parse(&text, &origin, Some(folder)).map(Some)
     }
 
     /// Chooses a context. Without this call, the current context of the files is used.
@@ -280,6 +314,14 @@ impl Kubeconfig {
                 return Err(self.problem(why));
             }
         };
+        for (names, what) in [
+            (user.exec.is_some(), "an exec plugin"),
+            (user.token_file.is_some(), "tokenFile"),
+        ] {
+            if names && !self.is_trusted {
+                return Err(self.untrusted(what));
+            }
+        }
         let exec = user.exec.as_ref().map(|exec| Exec::new(exec, cluster));
         let exec = exec
             .transpose()
@@ -349,9 +391,16 @@ impl Kubeconfig {
                 Err(self.problem(format!("{what} and {what}-data are both given; remove one")))
             }
             (Some(data), None) => Ok(Some(PemSource::Data(data.clone()))),
+            (None, Some(_)) if !self.is_trusted => Err(self.untrusted(what)),
             (None, Some(file)) => Ok(Some(PemSource::File(file.clone()))),
             (None, None) => Ok(None),
         }
+    }
+
+    fn untrusted(&self, what: &str) -> BuildError {
+        self.problem(format_args!(
+            "it has {what}, and a text may name neither files nor plugins; if you trust its author, write it to a file"
+        ))
     }
 
     fn problem(&self, why: impl fmt::Display) -> BuildError {

@@ -438,3 +438,31 @@ async fn a_plugin_that_is_given_up_leaves_no_process() {
         while is_there().await {}
     }
 }
+
+/// Whoever wrote the text could otherwise read files and run commands of the program.
+#[test]
+fn a_text_may_name_neither_files_nor_plugins() {
+    let read = |cluster: &str, user: &str| Kubeconfig::from_text(&one(cluster, user))?.builder();
+    let transport = read("insecure-skip-tls-verify: true", "token: t").unwrap();
+    assert_eq!(transport.build().unwrap().url(), "https://10.0.0.1:6443");
+    for (cluster, user, what) in [
+        (
+            "certificate-authority: /ca",
+            "token: t",
+            "certificate-authority",
+        ),
+        (
+            "",
+            "client-certificate: /c\nclient-key: /k",
+            "client-certificate",
+        ),
+        ("", "tokenFile: /t", "tokenFile"),
+        ("", "exec: { command: login }", "an exec plugin"),
+    ] {
+        let error = read(cluster, user).unwrap_err().to_string();
+        let expected = format!("kubeconfig (text): it has {what}, and a text may name neither");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    let error = Kubeconfig::from_text("[").unwrap_err().to_string();
+    assert!(error.starts_with("kubeconfig (text): "), "{error}");
+}

@@ -14,6 +14,7 @@ use informer_hyper::{
     Credential, CredentialError, CredentialFuture, CredentialSource, HyperTransport,
 };
 use tls::{Ca, accept, for_name};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 /// Advances the time without waiting.
@@ -220,6 +221,35 @@ async fn a_refused_token_is_not_sent_beside_what_replaces_it() {
         assert!(!request.contains("authorization"), "{request}");
         assert!(request.contains("x-team: web\r\n"), "{request}");
     }
+}
+
+/// The server has not processed it.
+#[tokio::test]
+async fn a_write_with_a_refused_token_is_sent_again_with_its_body() {
+    let (server, given) = (Server::start().await, Given::default());
+    given.set(Credential::bearer("old").unwrap());
+    let builder = server.builder().credentials(given.clone());
+    let transport = builder.build().unwrap();
+    let put = http::Request::put("/x").body("body".into()).unwrap();
+    let (response, ()) = tokio::join!(transport.request(put), async {
+        for (token, answer) in [
+            ("old", REFUSED),
+            ("new", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        ] {
+            let mut peer = server.accept().await;
+            let request = peer.request().await;
+            assert!(
+                request.contains(&format!("Bearer {token}\r\n")),
+                "{request}"
+            );
+            let mut body = [0; 4];
+            peer.0.read_exact(&mut body).await.unwrap();
+            assert_eq!(&body, b"body");
+            given.set(Credential::bearer("new").unwrap());
+            peer.write(answer).await;
+        }
+    });
+    assert_eq!(response.unwrap().status(), 200);
 }
 
 /// The old connections are idle and intact.

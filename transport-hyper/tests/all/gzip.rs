@@ -87,6 +87,29 @@ async fn a_list_of_a_known_length_is_decoded_and_gives_its_connection_back() {
     }
 }
 
+/// Its headers are those of the decoded body.
+#[tokio::test]
+async fn a_response_to_any_request_is_decoded() {
+    let (server, transport) = started().await;
+    let bytes = member(b"0123456789");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        bytes.len()
+    );
+    let delete = http::Request::delete("/x")
+        .body(bytes::Bytes::new())
+        .unwrap();
+    let (response, _peer) = tokio::join!(transport.request(delete), async {
+        let mut peer = server.accept().await;
+        peer.request().await;
+        peer.write([head.as_bytes(), &bytes].concat()).await;
+        peer
+    });
+    let response = response.unwrap();
+    assert_eq!(response.body(), "0123456789");
+    assert!(response.headers().is_empty(), "{response:?}");
+}
+
 #[tokio::test]
 async fn a_chunked_list_gives_its_connection_back() {
     let (server, mut transport) = started().await;

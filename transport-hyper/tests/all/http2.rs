@@ -206,6 +206,23 @@ async fn another_connection_is_opened_where_the_server_allows_no_more_streams() 
 }
 
 #[tokio::test]
+async fn a_write_does_not_wait_for_watches() {
+    let mut server = Http2Server::start(2).await;
+    let transport = server.transport();
+    let mut watches = server.watches(&transport, 2).await;
+    let delete = http::Request::delete("/x").body(Bytes::new()).unwrap();
+    let (answer, ()) = tokio::join!(transport.request(delete), async {
+        let asked = server.asked().await;
+        assert_eq!((asked.connection, &*asked.path), (1, "/x"));
+        asked.answer_with("gone");
+    });
+    assert_eq!(answer.unwrap().body(), "gone");
+    for watch in &mut watches {
+        assert!(watch.is_alive().await);
+    }
+}
+
+#[tokio::test]
 async fn two_hundred_at_once_open_no_more_connections_than_needed() {
     let mut server = Http2Server::start(100).await;
     let transport = server.transport();

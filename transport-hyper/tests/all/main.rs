@@ -11,6 +11,7 @@ mod keys;
 mod kubeconfig;
 mod limits;
 mod plain;
+mod service;
 mod settings;
 mod store;
 mod support;
