@@ -44,8 +44,8 @@ const MOST_TIMES: u32 = 10;
 ///
 /// **Limits.** Each attempt has [`answer_timeout`](crate::HyperBuilder::answer_timeout) for the head of the response. The
 /// same limit is for reading the body of the request, for waiting after 429, and for the body of a response to anything
-/// other than GET and HEAD. A request does not wait for watches: if all streams of the HTTP/2 connections are in use, another connection is
-/// opened.
+/// other than GET and HEAD. A request does not wait for watches: if all streams of the HTTP/2 connections are in use,
+/// another connection is opened.
 ///
 /// Upgraded connections (`exec`, `attach`, `portforward`) are not supported: such a request is an error.
 ///
@@ -93,7 +93,8 @@ where
 impl HyperTransport {
     /// Sends a request and reads its response to the end.
     ///
-    /// It is the [`Service`] for callers who want bytes. A response with an error status is not an error here.
+    /// It is the [`Service`] for callers who want bytes. A response with an error status is not an error here. The
+    /// response is held in memory, so request a watch or a large list from the service, and read its body in pieces.
     ///
     /// # Errors
     /// Fails if there is no response, or if it ends too early.
