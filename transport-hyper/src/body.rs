@@ -24,8 +24,8 @@ use crate::pool::Slot;
 
 /// The body of a response.
 ///
-/// Reading the body drives its connection. When an HTTP/1.1 body has been read to its end, the connection returns to
-/// the transport; dropping the body earlier closes the connection. Dropping an HTTP/2 body resets its stream only.
+/// Reading an HTTP/1.1 body drives its connection. When it has been read to its end, the connection returns to the
+/// transport; dropping it earlier closes the connection. Dropping an HTTP/2 body resets its stream only.
 /// After a failure, every further read returns the same error; after the end, every further read returns the end.
 ///
 /// Gzip bodies are decoded. A decoded chunk is at most 32 KiB long. The data of a gzip member is returned before the

@@ -302,7 +302,8 @@ impl HyperBuilder {
 
     /// Limits the time from a request to the head of its response; `None` is no limit.
     ///
-    /// The default is 65 s, since an API server gives up a request after 60 s.
+    /// The default is 65 s, since an API server gives up a request after 60 s. For writes it also limits the bodies of
+    /// the request and of its response.
     pub fn answer_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.answer_timeout = timeout;
         self
