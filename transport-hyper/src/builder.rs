@@ -242,6 +242,12 @@ impl HyperBuilder {
         self
     }
 
+    #[cfg(feature = "kubeconfig")]
+    pub(crate) fn shared_credentials(mut self, source: Arc<dyn CredentialSource>) -> Self {
+        self.credentials = Login::Source(source);
+        self
+    }
+
     /// Adds a header to every request, such as `Impersonate-User`. `Debug` does not show its value.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let value = Secret(value.into().into_bytes());

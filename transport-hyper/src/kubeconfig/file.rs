@@ -29,7 +29,7 @@ pub(super) struct Context {
     pub(super) namespace: Option<String>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Cluster {
     pub(super) server: Option<String>,
     pub(super) tls_server_name: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Cluster {
     pub(super) exec_config: Value,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct User {
     pub(super) certificate: Material,
     pub(super) key: Material,
@@ -58,20 +58,20 @@ pub(super) struct User {
 }
 
 /// An auth provider. Of its configuration, only the token of `oidc` is used.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct AuthProvider {
     pub(super) name: String,
     pub(super) id_token: Option<String>,
 }
 
 /// A certificate or a key. It is inline or in a file; both is an error.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Material {
     pub(super) data: Option<Secret>,
     pub(super) file: Option<PathBuf>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct ExecConfig {
     pub(super) api_version: Option<String>,
     pub(super) command: Option<PathBuf>,

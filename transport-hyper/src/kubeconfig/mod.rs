@@ -3,10 +3,12 @@
 mod exec;
 mod file;
 mod oidc;
+mod reload;
 mod rfc3339;
 mod yaml;
 
 use alloc::borrow::Cow;
+use alloc::sync::Arc;
 use core::fmt;
 use std::env;
 use std::io::{self, Read as _};
@@ -17,12 +19,15 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::build_error::BuildError;
 use crate::builder::HyperBuilder;
-use crate::credentials::{Credential, Fixed, Secret, TokenFile};
+use crate::credentials::{Credential, CredentialSource, Fixed, Secret, TokenFile};
 use crate::kubeconfig::exec::Exec;
 use crate::kubeconfig::file::{AuthProvider, Cluster, Context, Entries, File, Material, User};
 use crate::kubeconfig::oidc::IdToken;
+use crate::kubeconfig::reload::Reloaded;
 use crate::tls::{Identity, PemSource};
 use crate::transport::HyperTransport;
+
+pub(crate) use reload::{Part, Reload};
 
 /// The clusters, users and contexts of kubeconfig files. `Debug` shows only the names of the files.
 ///
@@ -30,7 +35,12 @@ use crate::transport::HyperTransport;
 /// Access](https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/). Supported fields of
 /// a cluster: the server and its CA, `tls-server-name`, `insecure-skip-tls-verify`, `proxy-url` and
 /// `disable-compression`. Supported authentication: client certificates, tokens, token files, user and password, exec
-/// plugins and impersonation. Certificate and token files are read again when they change.
+/// plugins and impersonation.
+///
+/// Files are read again when they change: those that a kubeconfig names, and the kubeconfig itself. A transport follows the CA,
+/// the client certificate and the credentials of its context, by the name that the context had when the transport was built. A
+/// change of the server, the proxy, the impersonation or other settings is not followed, since the cache may be of another
+/// cluster then: it is logged, and the previous credentials stay in use.
 ///
 /// Of the auth provider `oidc`, the `id-token` is sent until it expires. It is not refreshed: after that, requests fail
 /// with an error that names the time, and the kubeconfig has to be loaded again after a login. An exec plugin such as
@@ -56,6 +66,8 @@ pub struct Kubeconfig {
     context: Option<String>,
     /// Whether it may name files and plugins.
     is_trusted: bool,
+    /// The files to read again. They are empty for a text, and if one is a pipe, which can be read only once.
+    paths: Vec<PathBuf>,
 }
 
 impl Kubeconfig {
@@ -122,6 +134,9 @@ impl Kubeconfig {
                 }
             }
         }
+        if let Some(merged) = &mut merged {
+            merged.paths = reload::readable_again(known);
+        }
         Ok(merged)
     }
 
@@ -132,7 +147,7 @@ impl Kubeconfig {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, BuildError> {
         let path = path.as_ref();
         let missing = || problem(&path.display().to_string(), "the file does not exist");
-        Self::read(path)?.ok_or_else(missing)
+        Self::from_files([path])?.ok_or_else(missing)
     }
 
     /// Reads a text, such as the value of a Secret.
@@ -174,6 +189,7 @@ impl Kubeconfig {
             origin: origin.to_owned(),
             context: None,
             is_trusted: folder.is_some(),
+            paths: Vec::new(),
         })
     }
 
@@ -229,6 +245,7 @@ impl Kubeconfig {
             Some(name) => Some(self.find("user", &self.files.users, name)?),
             None => None,
         };
+        let reload = Reload::new(self, cluster, user);
         let mut builder = HyperTransport::builder(server).gzip(!cluster.disable_compression);
         if let Some(url) = &cluster.proxy_url {
             builder = builder.proxy(url);
@@ -242,11 +259,18 @@ impl Kubeconfig {
         if !is_tls {
             return Ok(builder);
         }
-        builder = self.with_tls(builder, cluster)?;
-        match user {
-            Some(user) => self.with_user(builder, user, cluster),
-            None => Ok(builder),
-        }
+        builder = self.with_tls(builder, cluster, reload.as_ref())?;
+        let Some(user) = user else { return Ok(builder) };
+        builder = match self.identity(user, reload.as_ref())? {
+            Some(identity) => builder.identity(identity),
+            None => builder,
+        };
+        let source = self.credentials(user, cluster)?;
+        Ok(match (reload, source) {
+            (Some(reload), source) => builder.credentials(Reloaded::new(reload, source)),
+            (None, Some(source)) => builder.shared_credentials(source),
+            (None, None) => builder,
+        })
     }
 
     fn chosen(&self) -> Result<&Context, BuildError> {
@@ -282,8 +306,9 @@ impl Kubeconfig {
         &self,
         mut builder: HyperBuilder,
         cluster: &Cluster,
+        reload: Option<&Reload>,
     ) -> Result<HyperBuilder, BuildError> {
-        if let Some(source) = self.source("certificate-authority", &cluster.ca)? {
+        if let Some(source) = self.source(Part::Ca, &cluster.ca, reload)? {
             builder = builder.roots(source);
         }
         if let Some(name) = &cluster.tls_server_name {
@@ -292,12 +317,25 @@ impl Kubeconfig {
         Ok(builder.insecure_skip_tls_verify(cluster.insecure))
     }
 
-    fn with_user(
+    fn identity(
         &self,
-        mut builder: HyperBuilder,
+        user: &User,
+        reload: Option<&Reload>,
+    ) -> Result<Option<Identity>, BuildError> {
+        let chain = self.source(Part::Certificate, &user.certificate, reload)?;
+        match (chain, self.source(Part::Key, &user.key, reload)?) {
+            (None, None) => Ok(None),
+            (Some(chain), Some(key)) => Ok(Some(Identity { chain, key })),
+            _ => Err(self.problem("the client certificate or the client key is missing")),
+        }
+    }
+
+    /// Returns the source of the user's credentials; `None` if there are none but a certificate.
+    fn credentials(
+        &self,
         user: &User,
         cluster: &Cluster,
-    ) -> Result<HyperBuilder, BuildError> {
+    ) -> Result<Option<Arc<dyn CredentialSource>>, BuildError> {
         let provider = user.auth_provider.as_ref().map(id_token).transpose();
         let provider = provider.map_err(|why| self.problem(why))?;
         if provider.is_some() && user.exec.is_some() {
@@ -305,15 +343,6 @@ impl Kubeconfig {
                 self.problem("the user has both an auth provider and an exec plugin; remove one")
             );
         }
-        let chain = self.source("client-certificate", &user.certificate)?;
-        builder = match (chain, self.source("client-key", &user.key)?) {
-            (None, None) => builder,
-            (Some(chain), Some(key)) => builder.identity(Identity { chain, key }),
-            _ => {
-                let why = "the client certificate or the client key is missing";
-                return Err(self.problem(why));
-            }
-        };
         for (names, what) in [
             (user.exec.is_some(), "an exec plugin"),
             (user.token_file.is_some(), "tokenFile"),
@@ -334,10 +363,10 @@ impl Kubeconfig {
         let token = token.map_err(|why| self.problem(format!("token: {why}")))?;
         // The order is that of client-go. The inline token is used until the token file has been read.
         if let Some(path) = &user.token_file {
-            return Ok(builder.credentials(TokenFile::new(path.clone()).or(token)));
+            return Ok(Some(Arc::new(TokenFile::new(path.clone()).or(token))));
         }
         if let Some(token) = token {
-            return Ok(builder.credentials(Fixed(token)));
+            return Ok(Some(Arc::new(Fixed(token))));
         }
         if let Some(name) = &user.username {
             let password = user.password.as_deref().unwrap_or_default();
@@ -346,12 +375,12 @@ impl Kubeconfig {
             let header = header.ok_or_else(|| {
                 self.problem("the user name or the password contains invalid characters")
             })?;
-            return Ok(builder.credentials(Fixed(Credential::authorization(header))));
+            return Ok(Some(Arc::new(Fixed(Credential::authorization(header)))));
         }
         Ok(match (exec, provider) {
-            (Some(exec), _) => builder.credentials(exec),
-            (None, Some(token)) => builder.credentials(token),
-            (None, None) => builder,
+            (Some(exec), _) => Some(Arc::new(exec)),
+            (None, Some(token)) => Some(Arc::new(token)),
+            (None, None) => None,
         })
     }
 
@@ -385,15 +414,24 @@ impl Kubeconfig {
     }
 
     /// Returns the source of a certificate or a key.
-    fn source(&self, what: &str, material: &Material) -> Result<Option<PemSource>, BuildError> {
+    fn source(
+        &self,
+        part: Part,
+        material: &Material,
+        reload: Option<&Reload>,
+    ) -> Result<Option<PemSource>, BuildError> {
+        let what = part.name();
         match (&material.data, &material.file) {
             (Some(_), Some(_)) => {
                 Err(self.problem(format!("{what} and {what}-data are both given; remove one")))
             }
-            (Some(data), None) => Ok(Some(PemSource::Data(data.clone()))),
-            (None, Some(_)) if !self.is_trusted => Err(self.untrusted(what)),
-            (None, Some(file)) => Ok(Some(PemSource::File(file.clone()))),
             (None, None) => Ok(None),
+            (None, Some(_)) if !self.is_trusted => Err(self.untrusted(what)),
+            (data, file) => Ok(match (reload, data, file) {
+                (Some(reload), ..) => Some(PemSource::Kubeconfig(reload.clone(), part)),
+                (None, Some(data), _) => Some(PemSource::Data(data.clone())),
+                (None, None, file) => file.clone().map(PemSource::File),
+            }),
         }
     }
 

@@ -29,6 +29,8 @@ use tokio::time::Instant;
 use crate::address::Host;
 use crate::build_error::BuildError;
 use crate::credentials::{ClientCertificate, Secret};
+#[cfg(feature = "kubeconfig")]
+use crate::kubeconfig::{Part, Reload};
 
 use crate::tls::peer::Peer;
 use crate::tls::roots::Roots;
@@ -71,6 +73,8 @@ pub(crate) enum PemSource {
     /// `Debug` does not show it, since it may hold keys beside certificates.
     Data(Secret),
     File(PathBuf),
+    #[cfg(feature = "kubeconfig")]
+    Kubeconfig(Reload, Part),
 }
 
 /// A client's certificate and key.
@@ -124,7 +128,7 @@ impl TlsSettings {
     fn has_files(&self) -> bool {
         let identity = self.identity.iter().flat_map(|i| [&i.chain, &i.key]);
         let mut sources = self.roots.iter().chain(identity);
-        sources.any(|source| matches!(source, PemSource::File(_)))
+        sources.any(|source| !matches!(source, PemSource::Data(_)))
     }
 }
 
@@ -133,6 +137,8 @@ impl PemSource {
         match self {
             Self::Data(data) => Ok(data.clone()),
             Self::File(path) => read(what, path).map(Secret),
+            #[cfg(feature = "kubeconfig")]
+            Self::Kubeconfig(files, part) => files.pem(*part),
         }
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod cases;
+mod reload;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,242 @@
+//! Kubeconfig files that change while a transport uses them.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::build_error::BuildError;
+use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource, Secret};
+use crate::kubeconfig::Kubeconfig;
+use crate::kubeconfig::file::{Cluster, Material, User};
+use crate::tls::PemSource;
+
+/// The context of a transport, in files that are read again.
+#[derive(Clone)]
+pub(crate) struct Reload(Arc<Loaded>);
+
+struct Loaded {
+    paths: Vec<PathBuf>,
+    context: String,
+    /// The cluster and the user when the transport was built.
+    cluster: Cluster,
+    user: Option<User>,
+}
+
+/// A certificate or a key in a kubeconfig.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Ca,
+    Certificate,
+    Key,
+}
+
+impl Part {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Ca => "certificate-authority",
+            Self::Certificate => "client-certificate",
+            Self::Key => "client-key",
+        }
+    }
+}
+
+/// Returns the files if all of them can be read again.
+pub(super) fn readable_again(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let is_file = |path: &PathBuf| fs::metadata(path).map_or(true, |file| file.is_file());
+    if paths.iter().all(is_file) {
+        paths
+    } else {
+        Vec::new()
+    }
+}
+
+impl Reload {
+    /// Returns `None` if the files cannot be read again.
+    pub(super) fn new(config: &Kubeconfig, cluster: &Cluster, user: Option<&User>) -> Option<Self> {
+        let context = config
+            .context
+            .as_ref()
+            .or(config.files.current_context.as_ref())?;
+        (!config.paths.is_empty()).then(|| {
+            Self(Arc::new(Loaded {
+                paths: config.paths.clone(),
+                context: context.clone(),
+                cluster: cluster.clone(),
+                user: user.cloned(),
+            }))
+        })
+    }
+
+    /// Reads the files. It blocks.
+    fn read(&self) -> Result<(Kubeconfig, Cluster, Option<User>), BuildError> {
+        let Loaded { paths, context, .. } = &*self.0;
+        let config = Kubeconfig::from_files(paths)?
+            .ok_or_else(|| BuildError("the kubeconfig files do not exist any more".to_owned()))?
+            .context(context);
+        let context = config.chosen()?;
+        let cluster = config
+            .find("cluster", &config.files.clusters, &context.cluster)?
+            .clone();
+        let user = match &context.user {
+            Some(name) => Some(config.find("user", &config.files.users, name)?.clone()),
+            None => None,
+        };
+        if let Some(what) = self.fixed(&cluster, user.as_ref()) {
+            let why = format!(
+                "{what} of the context {:?} has changed; restart the program to follow it",
+                self.0.context
+            );
+            return Err(config.problem(why));
+        }
+        Ok((config, cluster, user))
+    }
+
+    /// Returns what has changed, and may belong to another cluster.
+    fn fixed(&self, cluster: &Cluster, user: Option<&User>) -> Option<&'static str> {
+        let old = &self.0.cluster;
+        let of_user = |user: &User| {
+            let (name, uid) = (user.impersonate.clone(), user.impersonate_uid.clone());
+            (
+                name,
+                uid,
+                user.impersonate_groups.clone(),
+                user.impersonate_extra.clone(),
+            )
+        };
+        [
+            (old.server != cluster.server, "the server"),
+            (
+                old.tls_server_name != cluster.tls_server_name,
+                "the tls-server-name",
+            ),
+            (old.insecure != cluster.insecure, "insecure-skip-tls-verify"),
+            (old.proxy_url != cluster.proxy_url, "the proxy-url"),
+            (
+                old.disable_compression != cluster.disable_compression,
+                "disable-compression",
+            ),
+            (
+                self.0.user.as_ref().map(of_user) != user.map(of_user),
+                "the impersonation",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(has_changed, what)| has_changed.then_some(what))
+    }
+
+    /// Reads a certificate or a key. It blocks.
+    pub(crate) fn pem(&self, part: Part) -> Result<Secret, BuildError> {
+        let (config, cluster, user) = self.read()?;
+        let of_user = |material: fn(&User) -> &Material| user.as_ref().map(material);
+        let material = match part {
+            Part::Ca => Some(&cluster.ca),
+            Part::Certificate => of_user(|user| &user.certificate),
+            Part::Key => of_user(|user| &user.key),
+        };
+        let source = material.map(|material| config.source(part, material, None));
+        match source.transpose()?.flatten() {
+            Some(source) => PemSource::read(&source, part.name()),
+            None => Err(config.problem(format!("{} is missing now", part.name()))),
+        }
+    }
+}
+
+/// It shows no secret.
+impl fmt::Debug for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reload({:?})", self.0.paths)
+    }
+}
+
+/// The credentials of a context's user. The files are read again every minute, and after a refusal.
+pub(super) struct Reloaded {
+    files: Reload,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The user and the cluster to which the source belongs.
+    of: (Cluster, Option<User>),
+    /// `None` if there are no credentials but a certificate.
+    source: Option<Arc<dyn CredentialSource>>,
+    read_at: Instant,
+    /// The last problem. It is kept so that it is logged only once.
+    trouble: Option<BuildError>,
+}
+
+impl Reloaded {
+    pub(super) fn new(files: Reload, source: Option<Arc<dyn CredentialSource>>) -> Self {
+        let of = (files.0.cluster.clone(), files.0.user.clone());
+        Self {
+            files,
+            state: Mutex::new(State {
+                of,
+                source,
+                read_at: Instant::now(),
+                trouble: None,
+            }),
+        }
+    }
+
+    async fn current(&self, refused: Option<&Credential>) -> Result<Credential, CredentialError> {
+        let is_due = refused.is_some() || self.state().read_at.elapsed() >= READ_EVERY;
+        let is_new = is_due && self.read_again().await;
+        let source = self.state().source.clone();
+        match source {
+            // A new source has refused nothing yet.
+            Some(source) => source.credential(refused.filter(|_| !is_new)).await,
+            None => Ok(Credential::default()),
+        }
+    }
+
+    /// Reads the files, and returns whether the user has changed. Files that cannot be used change nothing, since they may
+    /// be half written.
+    async fn read_again(&self) -> bool {
+        let files = self.files.clone();
+        let read = spawn_blocking(move || files.read()).await;
+        let read = read.unwrap_or_else(|error| Err(BuildError(error.to_string())));
+        let mut state = self.state();
+        state.read_at = Instant::now();
+        let renewed = read.and_then(|(config, cluster, user)| {
+            let of = (cluster, user);
+            if of == state.of {
+                return Ok(false);
+            }
+            let source = match &of.1 {
+                Some(user) => config.credentials(user, &of.0)?,
+                None => None,
+            };
+            (state.of, state.source) = (of, source);
+            Ok(true)
+        });
+        let is_new = renewed.as_ref().is_ok_and(|is_new| *is_new);
+        let trouble = renewed.err();
+        if trouble != state.trouble {
+            match &trouble {
+                Some(error) => tracing::warn!("keeping the previous credentials: {error}"),
+                None => tracing::info!("the kubeconfig is usable again"),
+            }
+            state.trouble = trouble;
+        }
+        is_new
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CredentialSource for Reloaded {
+    fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+        Box::pin(self.current(refused))
+    }
+}
+
+/// The same interval as for token files.
+const READ_EVERY: Duration = Duration::from_secs(60);
