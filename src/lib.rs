@@ -58,8 +58,8 @@ pub use connect::{ConnectError, connect};
 pub use informer_tokio::Packed;
 #[doc(inline)]
 pub use informer_tokio::{
-    Entry, Event, Form, Handlers, Informer, Json, Key, Kind, Lister, Meta, Raw, Resource,
-    Subscription, boxed, kind,
+    Entry, Event, Form, Handlers, Informer, InvalidKey, Json, Key, Kind, Lister, Meta, Raw,
+    Resource, Subscription, boxed, kind,
 };
 
 #[cfg(feature = "page")]
@@ -67,8 +67,8 @@ pub use informer_tokio::{
 pub use informer_tokio::page;
 #[doc(inline)]
 pub use informer_tokio::{
-    controller, decode, election, factory, handler, health, informer, journal, protobuf, queue,
-    selector,
+    controller, decode, discovery, election, factory, handler, health, informer, journal, protobuf,
+    queue, requests, selector,
 };
 
 /// Transports, which send requests to an API server.

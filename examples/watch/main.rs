@@ -4,7 +4,6 @@
 //! Pods change continuously.
 
 mod cluster;
-mod discovery;
 mod follow;
 mod heard;
 mod screen;
@@ -28,6 +27,7 @@ use informer::controller::StopSignal;
 use informer::decode::Decoder;
 #[cfg(feature = "zstd")]
 use informer::decode::Packer;
+use informer::discovery::discover;
 use informer::informer::{OwnedResource, ResourceError};
 
 const EXIT: &str = "\
@@ -234,7 +234,7 @@ async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
         Err(ResourceError::InvalidName) if options.resource.chars().all(is_name) => {}
         Err(error) => return Err(format!("'{}': {error}", options.resource)),
     }
-    let mut cluster = Cluster::choose(Choice {
+    let cluster = Cluster::choose(Choice {
         demo: options.demo,
         server: options.server.as_deref(),
         kubeconfig: options.kubeconfig.as_deref(),
@@ -244,11 +244,13 @@ async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
     let resource = match known {
         Ok(resource) if resource.as_ref().kind.is_some() || cluster.is_demo => resource,
         // It may still be a short name or a kind before a version and a group.
-        Ok(resource) => discovery::find(&mut cluster.transport, &options.resource)
+        Ok(resource) => discover(&cluster.transport, &options.resource)
             .await
             .unwrap_or(resource),
         Err(error) if cluster.is_demo => return Err(format!("'{}': {error}", options.resource)),
-        Err(_) => discovery::find(&mut cluster.transport, &options.resource).await?,
+        Err(_) => discover(&cluster.transport, &options.resource)
+            .await
+            .map_err(|error| error.to_string())?,
     };
     Ok((resource, cluster))
 }

@@ -9,13 +9,14 @@ use informer_core::{Decode, Form, Meta, OwnedResource, Raw};
 use informer_tokio::controller::{IntoInformer, IntoOwned, Owned, Owner, Provided, WriteLog};
 use informer_tokio::factory::{Factory, FactoryBuilder};
 use informer_tokio::informer::Ended;
+use informer_tokio::requests::RecordWrites;
 use informer_tokio::{Entry, Informer};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
 
-use crate::writes::Subresources;
+use crate::service::Requests;
 
 /// Shared informers of a program: one cache and one watch for all requests of the same resource, namespaces, selectors
 /// and form. A watch ends with its last user.
@@ -50,7 +51,6 @@ pub struct Informers {
     /// The client of each cluster. The only one of informers without clusters has no name.
     clients: Arc<Mutex<BTreeMap<String, Client>>>,
     writes: WriteLog,
-    subresources: Subresources,
 }
 
 impl Informers {
@@ -127,7 +127,6 @@ impl Informers {
             factory,
             clients: Arc::default(),
             writes: WriteLog::default(),
-            subresources: Subresources::default(),
         }
     }
 
@@ -150,12 +149,10 @@ impl Informers {
     }
 
     fn put_client(&self, cluster: &str, client: Client) {
-        let client = crate::writes::recording(
-            client,
-            self.writes.clone(),
-            cluster,
-            Arc::clone(&self.subresources),
-        );
+        let namespace = client.default_namespace().to_owned();
+        let valid_until = *client.valid_until();
+        let recorder = RecordWrites::new(Requests(client), &self.writes).cluster(cluster);
+        let client = Client::new(recorder, namespace).with_valid_until(valid_until);
         let replaced = self.clients().insert(cluster.to_owned(), client);
         drop(replaced);
     }
@@ -200,10 +197,7 @@ impl Informers {
     /// Returns a client for reads and writes. Its successful writes are remembered until the informers show them.
     ///
     /// Everything else is as with the client that was passed to [`new`](Self::new). Writes that another client makes
-    /// are not known. The deletion of a collection is known only for objects without finalizers and grace period. The
-    /// answer to an eviction or a binding does not contain the Pod, so the client reads the Pod after it. Without the right
-    /// to `get` Pods, they are not known. Of the requests for subresources, those for `status`, `scale`, `binding`, `eviction`,
-    /// `ephemeralcontainers`, `resize`, `finalize` and `approval` are writes; see [`writes_by`](Self::writes_by).
+    /// are not known. [`RecordWrites`] says which requests are writes; [`writes_by`](Self::writes_by) adds subresources.
     ///
     /// # Panics
     /// Panics if these are informers of [several clusters](Self::of_clusters); see [`client_of`](Self::client_of).
@@ -223,11 +217,7 @@ impl Informers {
     /// ```
     #[must_use]
     pub fn writes_by(self, subresource: impl Into<String>) -> Self {
-        let subresource = subresource.into();
-        self.subresources
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(subresource);
+        self.writes.add_subresource(subresource);
         self
     }
 

@@ -29,11 +29,11 @@ mod lease;
 pub mod reflector;
 mod resource;
 #[cfg(feature = "client")]
+mod service;
+#[cfg(feature = "client")]
 mod transport;
 #[cfg(feature = "runtime")]
 pub mod watcher;
-#[cfg(feature = "client")]
-mod writes;
 
 #[cfg(feature = "controller")]
 pub use for_stream::Controller;
@@ -53,9 +53,13 @@ pub use informer_tokio::Packed;
 pub use informer_tokio::page;
 #[doc(inline)]
 pub use informer_tokio::{
-    Entry, Event, Form, Handlers, Informer, Json, Key, Lister, Meta, Raw, Resource, Subscription,
-    controller, decode, election, factory, handler, health, informer, journal, queue, selector,
+    Entry, Event, Form, Handlers, Informer, InvalidKey, Json, Key, Lister, Meta, Raw, Resource,
+    Subscription, controller, decode, election, factory, handler, health, informer, journal, queue,
+    selector,
 };
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use informer_tokio::{discovery::DiscoveryError, requests};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "client"))]

@@ -35,12 +35,14 @@
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `Page`, an HTTP page with the health of informers, for people and for Prometheus.
 //! - `prost`: `decode::Proto`, which decodes protobuf into messages of prost.
+//! - `requests`: elections and the record of own writes over any service of HTTP requests.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
 //! - `zstd`: `Packed`, the form of compressed objects. It needs a C compiler.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cache;
 pub mod controller;
+pub mod discovery;
 mod driver;
 pub mod election;
 mod erased;
@@ -52,6 +54,8 @@ pub mod informer;
 mod packed;
 #[cfg(feature = "page")]
 pub mod page;
+#[cfg(feature = "requests")]
+pub mod requests;
 mod timer;
 
 #[doc(no_inline)]
@@ -60,7 +64,7 @@ pub use informer_core::{Form, Json, Meta, Raw, Resource};
 #[cfg(feature = "zstd")]
 pub use packed::Packed;
 pub use {
-    cache::entry::{Entry, Key},
+    cache::entry::{Entry, InvalidKey, Key},
     handler::{event::Event, handlers::Handlers, subscription::Subscription},
     informer::{handle::Informer, kind::Kind, lister::Lister},
 };

@@ -241,6 +241,20 @@ impl<'a> Resource<'a> {
         Path(*self)
     }
 
+    /// Returns the path of one object of the collection, with each segment percent-encoded, for requests other than an
+    /// informer's.
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let pods = Resource::new("", "v1", "pods").namespace("prod");
+    /// assert_eq!(pods.object_path("web").to_string(), "/api/v1/namespaces/prod/pods/web");
+    /// ```
+    #[must_use]
+    pub const fn object_path(&self, name: &'a str) -> impl fmt::Display + use<'a> {
+        ObjectPath(Path(*self), name)
+    }
+
     /// Returns the group and version in the form of an object's `apiVersion`, such as `apps/v1`.
     #[must_use]
     pub const fn api_version(&self) -> impl fmt::Display + use<'a> {
@@ -460,6 +474,15 @@ impl fmt::Display for Path<'_> {
             segment(f, namespace)?;
         }
         segment(f, resource.plural)
+    }
+}
+
+struct ObjectPath<'a>(Path<'a>, &'a str);
+
+impl fmt::Display for ObjectPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        segment(f, self.1)
     }
 }
 

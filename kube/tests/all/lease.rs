@@ -88,7 +88,10 @@ async fn a_lease_that_cannot_be_created_is_an_error() {
     let updated = lease.update(&record, "1", false).await.unwrap();
     assert_eq!(updated, Written::Conflict);
     let error = lease.create(&record).await.unwrap_err();
-    assert!(matches!(error, kube::Error::Api(status) if status.code == 404));
+    assert_eq!(error.status(), Some(404));
+    let expected = "POST /apis/coordination.k8s.io/v1/namespaces/typo/leases: the server responds with 404 Not Found: \
+        namespaces \"typo\" not found";
+    assert_eq!(error.to_string(), expected);
 }
 
 /// Somebody else's annotation survives renewals, and their write in between is a conflict, not an overwrite. The server

@@ -1,7 +1,9 @@
 //! Entries: objects of the cache as users get them.
 
+use core::borrow::Borrow;
 use core::fmt;
 use core::ops::Deref;
+use core::str::FromStr;
 use std::sync::Arc;
 
 use informer_core::storage::Text;
@@ -84,6 +86,54 @@ impl AsRef<str> for Key {
         &self.0
     }
 }
+
+/// A map with keys can be read by texts.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use informer_tokio::Key;
+/// let nodes = HashMap::from([(Key::new("prod/web"), "n1")]);
+/// assert_eq!(nodes["prod/web"], "n1");
+/// ```
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl serde::Serialize for Key {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// ```
+/// use informer_tokio::Key;
+/// let key: Key = "prod/web".parse()?;
+/// assert_eq!(key, Key::new("prod/web"));
+/// assert!("prod/web/status".parse::<Key>().is_err());
+/// # Ok::<(), informer_tokio::InvalidKey>(())
+/// ```
+impl FromStr for Key {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        let (_, name) = split_key(text);
+        if name.is_empty() || name.contains('/') || text.starts_with('/') {
+            return Err(InvalidKey(text.to_owned()));
+        }
+        Ok(Self::new(text))
+    }
+}
+
+/// A text is not the key of an object.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a key: write `name`, `namespace/name`, `cluster:/name` or `cluster:namespace/name`"
+)]
+pub struct InvalidKey(String);
+
+informer_core::readable_errors!(InvalidKey);
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,8 @@
 
 use core::fmt;
 use core::time::Duration;
+#[cfg(feature = "requests")]
+use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -16,6 +18,19 @@ use crate::informer::Informer;
 
 /// How long a write stays in a log whose caches do not show it.
 const KEEP: Duration = Duration::from_secs(300);
+
+/// The subresources through which an object is written.
+#[cfg(feature = "requests")]
+const WRITTEN: [&str; 8] = [
+    "status",
+    "scale",
+    "binding",
+    "eviction",
+    "ephemeralcontainers",
+    "resize",
+    "finalize",
+    "approval",
+];
 
 /// Remembers the writes of a program until the caches of its informers show them. Clones share the log.
 ///
@@ -48,6 +63,9 @@ pub struct WriteLog(Arc<Mutex<WriteLogState>>);
 
 #[derive(Default)]
 struct WriteLogState {
+    /// Further subresources through which objects are written.
+    #[cfg(feature = "requests")]
+    subresources: BTreeSet<String>,
     /// Held weakly, so that a log keeps no cache in memory.
     caches: Vec<Weak<dyn ShowsWrites>>,
     /// The writes that were not shown when they were recorded, by their number.
@@ -79,6 +97,25 @@ impl WriteLog {
         if !state.caches.iter().any(|other| other.ptr_eq(&cache)) {
             state.caches.push(cache);
         }
+    }
+
+    /// Adds a subresource through which objects are written, and whose answer is the object, for
+    /// [`RecordWrites`](crate::requests::RecordWrites). Its answers are read whole, so it must not be answered by a stream.
+    ///
+    /// ```
+    /// let log = informer_tokio::controller::WriteLog::default();
+    /// log.add_subresource("restart");
+    /// ```
+    #[cfg(feature = "requests")]
+    pub fn add_subresource(&self, name: impl Into<String>) {
+        let name = name.into();
+        self.lock().subresources.insert(name);
+    }
+
+    /// Returns whether a request for this subresource writes the object.
+    #[cfg(feature = "requests")]
+    pub(crate) fn is_written_by(&self, subresource: &str) -> bool {
+        WRITTEN.contains(&subresource) || self.lock().subresources.contains(subresource)
     }
 
     /// Records the answer to a POST, PUT, PATCH or DELETE of one object: its resource, its key, and the state that

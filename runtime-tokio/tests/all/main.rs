@@ -5,6 +5,7 @@ mod audit;
 mod batches;
 mod controller;
 mod decoders;
+mod discovery;
 mod election;
 mod fleet;
 mod hooks;

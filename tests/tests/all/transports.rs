@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer_hyper::HyperTransport;
 use informer_mock::{conformance, serve};
-use informer_tests::support::{PODS, named, next, pod, server};
+use informer_tests::support::{PODS, keys, named, next, pod, server};
+use informer_tokio::controller::WriteLog;
+use informer_tokio::election::{Election, HttpLease};
+use informer_tokio::requests::RecordWrites;
 use informer_tokio::{Informer, Raw};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -66,8 +69,9 @@ async fn counted(port: u16) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn kube_writes_over_the_connection_of_the_informer() {
+async fn kube_and_an_election_write_over_the_connection_of_the_informer() {
     let mock = server();
+    mock.with(|server| server.add_resource("coordination.k8s.io", "v1", "leases", "Lease", true));
     let serving = serve(mock.clone(), "127.0.0.1:0").await.unwrap();
     let (url, connections) = counted(serving.local_addr().port()).await;
     tokio::spawn(serving.run());
@@ -77,19 +81,39 @@ async fn kube_writes_over_the_connection_of_the_informer() {
     let mut events = pods.subscribe();
     assert_eq!(named(&next(&mut events).await), "synced");
 
-    let api: Api<Pod> = Api::namespaced(Client::new(transport.clone(), "prod"), "prod");
+    let log = WriteLog::default();
+    log.attach(&pods);
+    let client = Client::new(RecordWrites::new(transport.clone(), &log), "prod");
+    let api: Api<Pod> = Api::namespaced(client, "prod");
     let new = serde_json::from_value(pod("a", 1)).unwrap();
     api.create(&PostParams::default(), &new).await.unwrap();
+    log.seen().await.unwrap();
+    assert_eq!(keys(&pods), ["prod/a"]);
     assert_eq!(named(&next(&mut events).await), "+a");
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "app": "web" } } }));
     let patched = api.patch("a", &PatchParams::default(), &patch).await;
     assert_eq!(patched.unwrap().metadata.labels.unwrap()["app"], "web");
     assert_eq!(named(&next(&mut events).await), "~a");
     api.delete("a", &DeleteParams::default()).await.unwrap();
+    log.seen().await.unwrap();
+    assert!(keys(&pods).is_empty());
     assert_eq!(named(&next(&mut events).await), "-a");
     match api.get("a").await {
         Err(kube::Error::Api(status)) => assert_eq!(status.code, 404),
         other => panic!("{other:?}"),
     }
+
+    let lease = HttpLease::new(transport.clone(), "prod", "web");
+    let (leadership, election) = Election::new(lease, "me", Default::default()).unwrap();
+    let election = tokio::spawn(election.run());
+    let holder = || {
+        let lease = mock.with(|server| server.get("leases.coordination.k8s.io", "prod", "web"));
+        lease.unwrap()["spec"]["holderIdentity"].clone()
+    };
+    assert!(leadership.acquired().await);
+    assert_eq!(holder(), "me");
+    leadership.resign().await;
+    election.await.unwrap();
+    assert_eq!(holder(), "");
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }

@@ -18,6 +18,7 @@ fn start(name: &str, folder: &Path) -> Child {
         // The environment of the tests may name a cluster.
         .env("KUBECONFIG", folder.join("kubeconfig"))
         .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("POD_NAME", "a")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true);
@@ -138,11 +139,21 @@ async fn does_its_work(server: &Server) -> Result<(), MutationError> {
     Ok(())
 }
 
-/// Runs `docs/same-controller/ours.rs`, or the program named by `SAME_CONTROLLER`, which is how the other two
-/// versions are tested.
+/// Runs `docs/same-controller/ours.rs`, or the program named by `SAME_CONTROLLER`, which is how those in other libraries
+/// are tested.
 #[tokio::test]
 async fn the_small_controller_does_its_work() {
+    runs("same_controller").await;
+}
+
+#[tokio::test]
+async fn the_small_controller_of_the_crate_alone_does_its_work() {
+    runs("alone").await;
+}
+
+async fn runs(name: &str) {
     let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    server.with(|server| server.add_resource("coordination.k8s.io", "v1", "leases", "Lease", true));
     for (name, labels) in [("prod", json!({ "team": "blue" })), ("other", json!({}))] {
         server
             .create("namespaces", namespace(name, labels))
@@ -159,7 +170,7 @@ async fn the_small_controller_does_its_work() {
     std::fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
     tokio::spawn(serving.run());
     let mut child = match std::env::var_os("SAME_CONTROLLER") {
-        None => start("same_controller", folder.path()),
+        None => start(name, folder.path()),
         Some(program) => Command::new(program)
             .env("KUBECONFIG", folder.path().join("kubeconfig"))
             .kill_on_drop(true)

@@ -35,7 +35,8 @@ pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outc
     trial.load_balancer().await?;
     trial.firewall().await?;
     trial.sample_controller().await?;
-    trial.same_controller().await?;
+    trial.same_controller("same-controller").await?;
+    trial.same_controller("alone").await?;
     trial.tenants().await?;
     for (account, arguments, shown) in [
         ("kube-client", &["default"][..], "is deleted"),
@@ -262,31 +263,41 @@ impl Trial {
         Ok(())
     }
 
-    async fn same_controller(&self) -> Outcome {
-        self.kubectl.apply("apiVersion: v1\nkind: Namespace\nmetadata: { name: teamed, labels: { team: blue } }\n").await?;
-        let running = self.start("same-controller", &[]).await?;
+    async fn same_controller(&self, account: &str) -> Outcome {
+        let namespace = format!("with-{account}");
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": namespace, "labels": { "team": "blue" } },
+        });
+        self.kubectl.apply(&object.to_string()).await?;
+        let running = self.start(account, &[]).await?;
         let team = [
             "get",
             "configmap",
             "team",
             "-n",
-            "teamed",
+            &namespace,
             "-o",
             "jsonpath={.data.team}",
             "--ignore-not-found",
         ];
         self.until(&team, "blue").await?;
         self.kubectl
-            .run(&["delete", "configmap", "team", "-n", "teamed"])
+            .run(&["delete", "configmap", "team", "-n", &namespace])
             .await?;
         self.until(&team, "blue").await?;
-        self.kubectl
-            .run(&["label", "namespace", "teamed", "team=green", "--overwrite"])
-            .await?;
+        let label = [
+            "label",
+            "namespace",
+            &namespace,
+            "team=green",
+            "--overwrite",
+        ];
+        self.kubectl.run(&label).await?;
         self.until(&team, "green").await?;
         running.ends_by_signal().await?;
         self.kubectl
-            .run(&["delete", "namespace", "teamed", "--wait=false"])
+            .run(&["delete", "namespace", &namespace, "--wait=false"])
             .await?;
         Ok(())
     }
@@ -369,6 +380,7 @@ impl Trial {
             .args(["--kubeconfig", file])
             .args(arguments)
             .env("KUBECONFIG", file)
+            .env("POD_NAME", "a")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

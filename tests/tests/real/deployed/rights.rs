@@ -60,6 +60,7 @@ pub(crate) async fn each_example_reports_a_missing_right(context: Context) -> Ou
             &["--file", &trial.path("missing.json")],
             "",
         ),
+        case("alone", &[], NAMESPACE),
         case("same-controller", &[], NAMESPACE),
         case("sample-controller", &[], WEB),
         case("tenants", &tenants, TENANT),
@@ -69,7 +70,7 @@ pub(crate) async fn each_example_reports_a_missing_right(context: Context) -> Ou
     for case in &cases {
         count += trial.reports_each_missing_right(case).await?;
     }
-    ensure(count == 32, format_args!("{count} rights"))?;
+    ensure(count == 39, format_args!("{count} rights"))?;
 
     let objects = ["delete", "web/unmade", "namespace/unmade", "--wait=false"];
     trial.kubectl.run(&objects).await?;

@@ -1,99 +1,143 @@
-//! Records the writes that go through a `kube::Client`.
+//! Records the writes that go through a service.
 
-use core::future::poll_fn;
+use core::error::Error;
+use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use informer_core::Resource;
 use informer_core::json::{Elements, as_str, value_at};
 use informer_core::object::ExpectedState;
-use informer_tokio::Key;
-use informer_tokio::controller::WriteLog;
-use kube_client::client::Body;
-use kube_client::{Client, Error};
 use tower_service::Service;
 
-type Bytes = <Body as http_body::Body>::Data;
+use super::call;
+use crate::Key;
+use crate::controller::WriteLog;
 
-/// Returns a client that sends through another one, and records the answers to writes. The cluster is empty if there is
-/// only one.
-pub(crate) fn recording(
-    client: Client,
-    log: WriteLog,
-    cluster: &str,
-    subresources: Subresources,
-) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let valid_until = *client.valid_until();
-    let recorder = Recorder {
-        client,
-        log,
-        cluster: cluster.into(),
-        subresources,
-    };
-    Client::new(recorder, namespace).with_valid_until(valid_until)
-}
+type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The service of the client. Requests, errors and all other answers pass unchanged.
-struct Recorder {
-    client: Client,
+/// A service that records the answers to writes in a [`WriteLog`], so that a controller with this log waits until its
+/// caches show them. It wraps the service that sends the requests, such as `informer::transport::HyperTransport`.
+///
+/// Requests, errors and all other answers pass unchanged. An answer to a write is read whole before it is returned. The
+/// deletion of a collection is known only for objects without finalizers and grace period. The answer to an eviction or a
+/// binding does not contain the Pod, so the Pod is read after it. Without the right to `get` Pods, they are not known. Of the
+/// requests for subresources, those for `status`, `scale`, `binding`, `eviction`, `ephemeralcontainers`, `resize`,
+/// `finalize` and `approval` are writes; see [`WriteLog::add_subresource`].
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Request;
+/// use informer_mock::{FakeServer, Mock, TokioClock, json};
+/// use informer_tokio::controller::WriteLog;
+/// use informer_tokio::requests::{HttpService as _, RecordWrites};
+/// use informer_tokio::{Informer, Raw, Resource};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+/// mock.create("configmaps", json!({ "metadata": { "name": "web", "namespace": "prod" } }))?;
+/// let maps = Resource::parse("configmaps")?.namespace("prod");
+/// let informer = Informer::<Raw>::builder_for(&mock.transport(), maps).spawn();
+/// informer.synced().await?;
+///
+/// let log = WriteLog::default();
+/// log.attach(&informer);
+/// let mut client = RecordWrites::new(mock.service(), &log);
+/// client.exchange(Request::delete(maps.object_path("web").to_string()).body(Bytes::new())?).await?;
+/// log.seen().await?;
+/// assert!(informer.lister().is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RecordWrites<S> {
+    service: S,
     log: WriteLog,
+    /// It is empty if there is only one.
     cluster: Arc<str>,
-    subresources: Subresources,
 }
 
-impl Service<Request<Body>> for Recorder {
-    type Response = Response<Answer>;
-    type Error = Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
+impl<S> RecordWrites<S> {
+    /// Wraps a service.
+    #[must_use]
+    pub fn new(service: S, log: &WriteLog) -> Self {
+        Self {
+            service,
+            log: log.clone(),
+            cluster: "".into(),
+        }
+    }
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    /// Names the cluster of the service, for the keys of a [factory of clusters](crate::factory::Factory::of_clusters).
+    #[must_use]
+    pub fn cluster(mut self, name: &str) -> Self {
+        self.cluster = name.into();
+        self
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RecordWrites<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + From<Bytes> + Send + 'static,
+    R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    type Response = Response<Answer<R>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // The call waits for it.
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (client, log) = (self.client.clone(), self.log.clone());
-        let cluster = Arc::clone(&self.cluster);
-        let subresources = Arc::clone(&self.subresources);
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (mut service, log) = (self.service.clone(), self.log.clone());
+        let write = Write::of(&request, &self.cluster, &log);
         Box::pin(async move {
-            let write = Write::of(&request, cluster, &subresources);
+            let Some(write) = write else {
+                let response = call(&mut service, request).await?;
+                return Ok(response.map(|body| Answer(Content::Passed(body))));
+            };
             // Options of a deletion are in its body.
-            let body = write.as_ref().and_then(|_| request.body().try_clone());
-            let response = client.send(request).await?;
-            let Some(write) = write.filter(|_| response.status().is_success()) else {
-                return Ok(response.map(Answer::Passed));
-            };
-            let options = match body {
-                Some(body) => body.collect_bytes().await?,
-                None => Bytes::new(),
-            };
-            let (parts, body) = response.into_parts();
+            let (head, body) = request.into_parts();
+            let sent = body.collect().await.map_err(Into::into)?.to_bytes();
+            let request = Request::from_parts(head, B::from(sent.clone()));
+            let (head, body) = call(&mut service, request).await?.into_parts();
+            if !head.status.is_success() {
+                return Ok(Response::from_parts(head, Answer(Content::Passed(body))));
+            }
             let chunks = read(body).await;
             if write.hides_pod {
-                write.record_hidden(&client, &log, &options).await;
+                write.record_hidden(&mut service, &log, &sent).await;
             } else {
-                write.record(&log, &options, &chunks);
+                write.record(&log, &sent, &chunks);
             }
-            Ok(Response::from_parts(parts, Answer::Read(chunks)))
+            Ok(Response::from_parts(head, Answer(Content::Read(chunks))))
         })
     }
 }
 
-type Chunks = VecDeque<Result<Bytes, Error>>;
+type Chunks = VecDeque<Result<Bytes, BoxError>>;
 
-async fn read(mut body: Body) -> Chunks {
+async fn read<R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin>(mut body: R) -> Chunks {
     let mut chunks = Chunks::new();
-    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+    while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
             Ok(Ok(data)) => chunks.push_back(Ok(data)),
             // No answer of the API has trailers.
             Ok(Err(_)) => {}
             Err(error) => {
-                chunks.push_back(Err(error));
+                chunks.push_back(Err(error.into()));
                 break;
             }
         }
@@ -101,39 +145,44 @@ async fn read(mut body: Body) -> Chunks {
     chunks
 }
 
-/// A response's body, which may have been read already.
-pub(crate) enum Answer {
-    Passed(Body),
+/// The body of a response.
+pub struct Answer<R>(Content<R>);
+
+enum Content<R> {
+    Passed(R),
     Read(Chunks),
 }
 
-impl http_body::Body for Answer {
+impl<R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin> HttpBody for Answer<R> {
     type Data = Bytes;
-    type Error = Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        match &mut *self {
-            Self::Passed(body) => Pin::new(body).poll_frame(cx),
-            Self::Read(chunks) => {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Content::Passed(body) => {
+                let frame = Pin::new(body).poll_frame(cx);
+                frame.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Content::Read(chunks) => {
                 Poll::Ready(chunks.pop_front().map(|chunk| chunk.map(Frame::data)))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Passed(body) => body.is_end_stream(),
-            Self::Read(chunks) => chunks.is_empty(),
+        match &self.0 {
+            Content::Passed(body) => body.is_end_stream(),
+            Content::Read(chunks) => chunks.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Passed(body) => body.size_hint(),
-            Self::Read(chunks) => {
+        match &self.0 {
+            Content::Passed(body) => body.size_hint(),
+            Content::Read(chunks) => {
                 let chunks = chunks.iter().flatten();
                 SizeHint::with_exact(chunks.map(|chunk| chunk.len() as u64).sum())
             }
@@ -141,20 +190,17 @@ impl http_body::Body for Answer {
     }
 }
 
-/// The subresources through which an object is written.
-const WRITTEN: [&str; 8] = [
-    "status",
-    "scale",
-    "binding",
-    "eviction",
-    "ephemeralcontainers",
-    "resize",
-    "finalize",
-    "approval",
-];
+impl<R> fmt::Debug for Answer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").finish_non_exhaustive()
+    }
+}
 
-/// Further subresources that users name.
-pub(crate) type Subresources = Arc<RwLock<BTreeSet<String>>>;
+impl<S> fmt::Debug for RecordWrites<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordWrites").finish_non_exhaustive()
+    }
+}
 
 /// A request that writes: its path.
 struct Write {
@@ -173,7 +219,7 @@ struct Write {
 impl Write {
     /// Parses a request, unless it only reads, is a dry run, or does not write an object: a request through the proxy of the
     /// API server may be answered by a stream without an end.
-    fn of(request: &Request<Body>, cluster: Arc<str>, also: &Subresources) -> Option<Self> {
+    fn of<B>(request: &Request<B>, cluster: &Arc<str>, log: &WriteLog) -> Option<Self> {
         let method = request.method();
         if ![Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method) {
             return None;
@@ -203,20 +249,16 @@ impl Write {
             [plural, name, ref below @ ..] => ("", plural, Some(name), below),
             [] => return None,
         };
-        let is_written = |name: &str| {
-            let also = also.read().unwrap_or_else(PoisonError::into_inner);
-            WRITTEN.contains(&name) || also.contains(name)
-        };
         let hides_pod = match below {
             [] => false,
-            [subresource] if is_written(subresource) => {
+            [subresource] if log.is_written_by(subresource) => {
                 let hides = ["eviction", "binding"].contains(subresource);
                 hides && group.is_empty() && plural == "pods"
             }
             _ => return None,
         };
         Some(Self {
-            cluster,
+            cluster: Arc::clone(cluster),
             hides_pod,
             method: method.clone(),
             group: group.to_owned(),
@@ -246,7 +288,12 @@ impl Write {
 
     /// Records an eviction or a binding. Its answer has neither a uid nor a version, so the Pod is read. If it no longer
     /// exists, the caches have to lose the one that they hold. If the read fails otherwise, nothing is known of the write.
-    async fn record_hidden(&self, client: &Client, log: &WriteLog, sent: &[u8]) {
+    async fn record_hidden<S, B, R>(&self, service: &mut S, log: &WriteLog, sent: &[u8])
+    where
+        S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>>,
+        B: From<Bytes>,
+        R: HttpBody<Data = Bytes, Error: Into<BoxError>>,
+    {
         let options = value_at(sent, &["deleteOptions"]).unwrap_or_default();
         let (Some(name), false) = (&self.name, has_items(options, "dryRun")) else {
             return;
@@ -255,17 +302,17 @@ impl Write {
             "/api/{}/namespaces/{}/pods/{name}",
             self.version, self.namespace
         );
-        let Ok(request) = Request::get(path).body(Body::empty()) else {
+        let Ok(request) = Request::get(path).body(B::from(Bytes::new())) else {
             return;
         };
-        let Ok(answer) = client.send(request).await else {
+        let Ok(answer) = call(service, request).await else {
             return;
         };
         let (parts, body) = answer.into_parts();
         match parts.status {
             StatusCode::OK => {
-                if let Ok(pod) = body.collect_bytes().await {
-                    self.record_object(log, &pod);
+                if let Ok(pod) = body.collect().await {
+                    self.record_object(log, &pod.to_bytes());
                 }
             }
             StatusCode::NOT_FOUND => self.put(log, &[], ExpectedState::gone("", ""), None),
