@@ -58,8 +58,8 @@ pub use connect::{ConnectError, connect};
 pub use informer_tokio::Packed;
 #[doc(inline)]
 pub use informer_tokio::{
-    Entry, Event, Form, Handlers, Informer, InvalidKey, Json, Key, Kind, Lister, Meta, Raw,
-    Resource, Subscription, boxed, kind,
+    Controller, Entry, Event, Form, Handlers, Informer, InvalidKey, Json, Key, Kind, Lister, Meta,
+    Raw, Resource, Subscription, boxed, kind,
 };
 
 #[cfg(feature = "page")]
@@ -81,6 +81,8 @@ pub mod transport {
         BuildError, Credential, CredentialError, CredentialFuture, CredentialSource, HyperBuilder,
         HyperError, HyperTransport, in_cluster_namespace,
     };
+    #[doc(no_inline)]
+    pub use informer_hyper::{http, rustls};
     #[doc(inline)]
     pub use informer_tokio::transport::*;
 }

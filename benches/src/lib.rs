@@ -1,5 +1,6 @@
 //! Parts shared by the benchmarks: the data set, the server that replays it, and the cases whose instructions are
 //! counted.
+#![expect(missing_debug_implementations, reason = "nothing shows them")]
 
 pub mod cases;
 pub mod clusters;

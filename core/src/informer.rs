@@ -46,6 +46,18 @@ where
     recorder: J,
 }
 
+impl<R: Target, D: Decode, S: Storage, J> core::fmt::Debug for PolledInformer<R, D, S, J>
+where
+    S::Text: PartialEq,
+{
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PolledInformer")
+            .field("reflector", &self.reflector)
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<R: Target, D: Decode, S: Storage> PolledInformer<R, D, S>
 where
     S::Text: PartialEq,

@@ -10,8 +10,8 @@
 //! # Features
 //! - `client` (default): everything that sends requests through a `kube::Client`. Without it, [`resource()`] makes the
 //!   types usable with any transport.
-//! - `runtime`: `watcher` and `reflector`, which replace those of `kube-runtime` and have their signatures.
-//! - `controller`: `Controller`, which replaces the constructors of kube's. It needs kube's feature
+//! - `runtime`: `runtime::watcher` and `runtime::reflector`, which replace those of `kube-runtime` and have their signatures.
+//! - `controller`: `runtime::Controller`, which replaces the constructors of kube's. It needs kube's feature
 //!   `unstable-runtime-stream-control`.
 //! - `metrics`, `page`, `zstd`: those of [`informer_tokio`].
 #![forbid(unsafe_code)]
@@ -19,29 +19,19 @@
 
 #[cfg(feature = "client")]
 mod discovery;
-#[cfg(feature = "controller")]
-mod for_stream;
 #[cfg(feature = "client")]
 pub mod informers;
 #[cfg(feature = "client")]
 mod lease;
-#[cfg(feature = "runtime")]
-pub mod reflector;
 mod resource;
+#[cfg(feature = "runtime")]
+pub mod runtime;
 #[cfg(feature = "client")]
 mod service;
 #[cfg(feature = "client")]
 mod transport;
-#[cfg(feature = "runtime")]
-pub mod watcher;
 
-#[cfg(feature = "controller")]
-pub use for_stream::Controller;
-#[cfg(feature = "runtime")]
-pub use reflector::reflector;
 pub use resource::{resource, resource_of};
-#[cfg(feature = "runtime")]
-pub use watcher::{metadata_watcher, watcher};
 #[cfg(feature = "client")]
 pub use {discovery::discover, informers::Informers, lease::KubeLease, transport::transport};
 
@@ -53,9 +43,9 @@ pub use informer_tokio::Packed;
 pub use informer_tokio::page;
 #[doc(inline)]
 pub use informer_tokio::{
-    Entry, Event, Form, Handlers, Informer, InvalidKey, Json, Key, Lister, Meta, Raw, Resource,
-    Subscription, controller, decode, election, factory, handler, health, informer, journal, queue,
-    selector,
+    Controller, Entry, Event, Form, Handlers, Informer, InvalidKey, Json, Key, Lister, Meta, Raw,
+    Resource, Subscription, controller, decode, election, factory, handler, health, informer,
+    journal, queue, selector,
 };
 #[cfg(feature = "client")]
 #[doc(inline)]

@@ -61,6 +61,8 @@ mod timer;
 #[doc(no_inline)]
 pub use informer_core::{Form, Json, Meta, Raw, Resource};
 
+#[doc(no_inline)]
+pub use controller::Controller;
 #[cfg(feature = "zstd")]
 pub use packed::Packed;
 pub use {
@@ -80,7 +82,7 @@ pub mod decode {
 
     #[cfg(feature = "prost")]
     #[doc(no_inline)]
-    pub use informer_core::decode::Proto;
+    pub use informer_core::decode::{Proto, prost};
 
     #[cfg(feature = "zstd")]
     pub use crate::packed::{PackError, Packer};

@@ -1,4 +1,5 @@
 //! Helpers shared by the tests in `tests/`.
+#![expect(missing_debug_implementations, reason = "nothing shows them")]
 
 pub mod conformance;
 pub mod demo;

@@ -118,6 +118,9 @@ pub use kubeconfig::Kubeconfig;
 #[cfg(feature = "tower")]
 pub use tower::TowerTransport;
 pub use transport::HyperTransport;
+// They are in the signatures.
+#[doc(no_inline)]
+pub use {http, rustls};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "kubeconfig"))]

@@ -29,6 +29,9 @@ pub use meta::Meta;
 #[cfg(feature = "alloc")]
 pub use on_demand::OnDemand;
 #[cfg(feature = "prost")]
+#[doc(no_inline)]
+pub use prost;
+#[cfg(feature = "prost")]
 pub use proto::Proto;
 #[cfg(feature = "alloc")]
 pub use raw::Raw;

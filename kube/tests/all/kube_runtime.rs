@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
-use informer_kube::reflector::{ObjectRef, Store, Writer, store};
-use informer_kube::watcher::{self as watchers, Config, Error, Event};
-use informer_kube::{Controller, reflector, watcher};
+use informer_kube::runtime::reflector::{ObjectRef, Store, Writer, store};
+use informer_kube::runtime::watcher::{self as watchers, Config, Error, Event};
+use informer_kube::runtime::{Controller, reflector, watcher};
 use informer_mock::{FakeServer, Fault, Verb, json};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{DynamicObject, ObjectMeta};
@@ -634,7 +634,7 @@ fn types_are_those_of_kube(
         config(),
     )));
     drop(is_of::<PartialObjectMeta<Pod>, _>(
-        informer_kube::metadata_watcher(pods.clone(), config()),
+        informer_kube::runtime::metadata_watcher(pods.clone(), config()),
     ));
     drop(is_send(watchers::watch_object(pods.clone(), "a")));
     let filtered = watcher(pods.clone(), config())

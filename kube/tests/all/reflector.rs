@@ -6,8 +6,8 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
-use informer_kube::reflector::{ObjectRef, Store, Writer, store};
-use informer_kube::{Controller, reflector, watcher};
+use informer_kube::runtime::reflector::{ObjectRef, Store, Writer, store};
+use informer_kube::runtime::{Controller, reflector, watcher};
 use informer_mock::{Fault, Verb, json};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
@@ -276,7 +276,7 @@ async fn an_object_that_cannot_be_decoded_survives_a_relist() {
 /// The names and paths that kube has.
 #[test]
 fn a_changed_import_is_enough() {
-    use informer_kube::reflector::{ObjectRefExtra, store::Writer as AtKubesPath};
+    use informer_kube::runtime::reflector::{ObjectRefExtra, store::Writer as AtKubesPath};
     use kube::core::{Expression, Selector};
 
     let mut writer = AtKubesPath::<ConfigMap>::default();

@@ -4,7 +4,7 @@ use core::pin::pin;
 use core::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
-use informer_kube::watcher::{Config, Error, Event, Result};
+use informer_kube::runtime::watcher::{Config, Error, Event, Result};
 use informer_mock::{
     Config as ServerConfig, FakeServer, Fault, Gone, Mock, ScriptedServer, TokioClock, Verb, json,
 };
@@ -72,7 +72,7 @@ async fn the_events_are_those_of_kube() {
     for config in [Config::default(), Config::default().streaming_lists()] {
         let mock = server();
         mock.create("pods", pod("a")).unwrap();
-        let mut events = pin!(informer_kube::watcher(pods(&mock), config));
+        let mut events = pin!(informer_kube::runtime::watcher(pods(&mock), config));
         sleep(Duration::from_secs(5)).await;
         assert_eq!(
             mock.log().iter().count(),
@@ -106,7 +106,7 @@ async fn a_namespace_selectors_and_pages_are_requested() {
         .fields("metadata.name!=x")
         .page_size(1)
         .timeout(30);
-    let mut events = pin!(informer_kube::watcher(api, config));
+    let mut events = pin!(informer_kube::runtime::watcher(api, config));
     assert_eq!(next(&mut events, 4).await, ["init", "++a", "++c", "done"]);
     sleep(Duration::from_secs(1)).await;
     let log = mock.log();
@@ -139,20 +139,20 @@ async fn metadata_and_dynamic_objects_are_watched() {
         log.iter()
             .all(|request| request.accept.contains("as=PartialObjectMetadata"))
     };
-    let mut events = pin!(informer_kube::metadata_watcher(
+    let mut events = pin!(informer_kube::runtime::metadata_watcher(
         pods(&mock),
         Config::default()
     ));
     assert_eq!(next(&mut events, 3).await, ["init", "++a", "done"]);
     assert!(accepts_metadata(&mock));
     let api = Api::<PartialObjectMeta<Pod>>::all(client(&mock));
-    let mut events = pin!(informer_kube::watcher(api, Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(api, Config::default()));
     assert_eq!(next(&mut events, 3).await, ["init", "++a", "done"]);
     assert!(accepts_metadata(&mock));
 
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
     let api = Api::<DynamicObject>::all_with(client(&mock), &resource);
-    let mut events = pin!(informer_kube::watcher(api, Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(api, Config::default()));
     assert_eq!(next(&mut events, 3).await, ["init", "++a", "done"]);
 }
 
@@ -161,7 +161,7 @@ async fn the_adapters_of_kube_apply() {
     let mock = server();
     mock.create("pods", pod("a")).unwrap();
     let (store, writer) = reflector::store::<Pod>();
-    let stream = informer_kube::watcher(pods(&mock), Config::default())
+    let stream = informer_kube::runtime::watcher(pods(&mock), Config::default())
         .default_backoff()
         .modify(|pod| pod.managed_fields_mut().clear())
         .reflect(writer)
@@ -180,7 +180,10 @@ async fn k1_http_410_on_a_watch_leads_to_a_list() {
     config.gone = Gone::Http;
     let mock = Mock::with_clock(FakeServer::with_config(1, config), TokioClock::new());
     mock.create("pods", pod("a")).unwrap();
-    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(
+        pods(&mock),
+        Config::default()
+    ));
     assert_eq!(next(&mut events, 3).await, ["init", "++a", "done"]);
     during(Duration::from_secs(5), &mut events).await;
     let mark = mock.log().mark();
@@ -207,7 +210,7 @@ async fn k2_watches_that_end_at_once_are_no_hot_loop() {
     let script = ScriptedServer::from_json(&script.to_string()).unwrap();
     let mock = Mock::with_clock(script, TokioClock::new());
     let api = Api::<Pod>::all(client(&mock));
-    let mut events = pin!(informer_kube::watcher(api, Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(api, Config::default()));
     let seen = during(Duration::from_secs(3600), &mut events).await;
     let requests = mock.log().iter().count();
     assert!(
@@ -227,7 +230,7 @@ async fn k3_the_delays_between_lists_that_fail_grow() {
         let mock = server();
         mock.with(|server| server.inject(fault.always()));
         let mut events =
-            pin!(informer_kube::watcher(pods(&mock), Config::default()).default_backoff());
+            pin!(informer_kube::runtime::watcher(pods(&mock), Config::default()).default_backoff());
         let seen = during(Duration::from_secs(300), &mut events).await;
         let gaps = gaps(&mock.log());
         assert!(gaps.len() >= 5 && gaps.len() < 20, "{gaps:?}");
@@ -249,7 +252,10 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
     mock.create("pods", pod("a")).unwrap();
     mock.create("pods", bad("bad")).unwrap();
     mock.create("pods", pod("c")).unwrap();
-    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(
+        pods(&mock),
+        Config::default()
+    ));
     let seen = next(&mut events, 5).await;
     assert_eq!(seen[..3], ["init", "++a", "++c"]);
     assert!(seen[3].contains("prod/bad cannot be decoded"), "{seen:?}");
@@ -265,7 +271,7 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
     // A list that begins anew names it once.
     mock.with(|server| server.inject(Fault::expired().on(Verb::List).skip(3)));
     let config = Config::default().page_size(1);
-    let mut events = pin!(informer_kube::watcher(pods(&mock), config));
+    let mut events = pin!(informer_kube::runtime::watcher(pods(&mock), config));
     let seen = during(Duration::from_secs(60), &mut events).await;
     assert_eq!(seen.iter().filter(|event| *event == "init").count(), 2);
     assert_eq!(seen.concat().matches("prod/bad").count(), 1, "{seen:?}");
@@ -281,7 +287,7 @@ async fn k8_a_list_at_any_version_is_requested_as_such() {
     ] {
         let mock = server();
         mock.create("pods", pod("a")).unwrap();
-        let mut events = pin!(informer_kube::watcher(pods(&mock), config));
+        let mut events = pin!(informer_kube::runtime::watcher(pods(&mock), config));
         assert_eq!(next(&mut events, 3).await, ["init", "++a", "done"]);
         let log = mock.log();
         assert_eq!(log.iter().next().unwrap().resource_version(), expected);
@@ -292,7 +298,10 @@ async fn k8_a_list_at_any_version_is_requested_as_such() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_holds_the_server_back_and_misses_nothing() {
     let mock = server();
-    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(
+        pods(&mock),
+        Config::default()
+    ));
     assert_eq!(next(&mut events, 2).await, ["init", "done"]);
     for number in 0..1000 {
         mock.create("pods", pod(&format!("p{number}"))).unwrap();
@@ -314,7 +323,10 @@ async fn a_slow_reader_holds_the_server_back_and_misses_nothing() {
 async fn a_rejection_is_the_error_that_kube_would_give() {
     let mock = server();
     mock.with(|server| server.inject(Fault::status(403, "").always()));
-    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(
+        pods(&mock),
+        Config::default()
+    ));
     match events.next().await.unwrap() {
         Err(Error::InitialListFailed(kube::Error::Api(status))) => {
             assert!(status.is_forbidden(), "{status:?}");
@@ -327,7 +339,10 @@ async fn a_rejection_is_the_error_that_kube_would_give() {
 async fn dropping_the_stream_ends_its_requests() {
     let mock = server();
     {
-        let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+        let mut events = pin!(informer_kube::runtime::watcher(
+            pods(&mock),
+            Config::default()
+        ));
         assert_eq!(next(&mut events, 2).await, ["init", "done"]);
     }
     sleep(Duration::from_secs(1)).await;
@@ -343,7 +358,10 @@ async fn answers_that_are_expected_are_still_errors() {
     let mock = server();
     mock.create("pods", pod("a")).unwrap();
     mock.with(|server| server.inject(Fault::overloaded(Some(60)).on(Verb::List).always()));
-    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(
+        pods(&mock),
+        Config::default()
+    ));
     let seen = during(Duration::from_secs(3600), &mut events).await;
     let refused = seen.iter().filter(|event| event.contains("429")).count();
     assert!((20..200).contains(&refused), "{seen:?}");
@@ -388,7 +406,10 @@ async fn an_error_has_the_status_of_the_server() {
         let mock = server();
         let body = status(code, reason);
         mock.with(|server| server.inject(Fault::status(code, &body.to_string()).always()));
-        let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+        let mut events = pin!(informer_kube::runtime::watcher(
+            pods(&mock),
+            Config::default()
+        ));
         let error = loop {
             let event = timeout(Duration::from_secs(60), events.next()).await;
             if let Err(error) = event.unwrap().unwrap() {
@@ -403,7 +424,10 @@ async fn an_error_has_the_status_of_the_server() {
     // What is no Status is its message, as with a client.
     let mock = server();
     mock.with(|server| server.inject(Fault::status(502, " <html>bad gateway</html>\n").always()));
-    let mut events = pin!(informer_kube::watcher(pods(&mock), Config::default()));
+    let mut events = pin!(informer_kube::runtime::watcher(
+        pods(&mock),
+        Config::default()
+    ));
     let shown = loop {
         match events.next().await.unwrap() {
             Err(Error::InitialListFailed(kube::Error::Api(status))) => break status,
@@ -423,7 +447,7 @@ async fn an_error_has_the_status_of_the_server() {
 #[tokio::test(start_paused = true)]
 async fn one_object_is_watched_by_its_name() {
     let mock = server();
-    let watched = informer_kube::watcher::watch_object(pods(&mock), "a");
+    let watched = informer_kube::runtime::watcher::watch_object(pods(&mock), "a");
     let name = |object: Result<Option<Pod>>| Some(object.ok()?.map(|pod| pod.name_any()));
     let mut watched = pin!(watched.filter_map(|object| core::future::ready(name(object))));
     assert_eq!(watched.next().await, Some(None), "it does not exist");
@@ -447,7 +471,7 @@ async fn a_short_timeout_is_no_fault() {
     for (timeout, watches) in [(0, 1..=1), (2, 250..=310)] {
         let mock = server();
         let config = Config::default().timeout(timeout);
-        let mut events = pin!(informer_kube::watcher(pods(&mock), config));
+        let mut events = pin!(informer_kube::runtime::watcher(pods(&mock), config));
         assert_eq!(next(&mut events, 2).await, ["init", "done"]);
         let seen = during(Duration::from_secs(600), &mut events).await;
         assert_eq!(seen, [""; 0]);

@@ -7,6 +7,8 @@ use core::fmt;
 use informer_core::Form;
 use std::sync::Arc;
 
+#[doc(no_inline)]
+pub use axum;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;

@@ -16,6 +16,7 @@ mod record;
 
 pub use record::{Answer, RecordWrites};
 // They are in the signatures.
+#[doc(no_inline)]
 pub use {bytes, http};
 
 type BoxError = Box<dyn Error + Send + Sync>;

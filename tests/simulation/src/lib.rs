@@ -5,6 +5,7 @@
 //! end all faults are removed, and the informer must converge within a bounded time. See `docs/TESTING.md`.
 //! [`journal`] and, with the feature `runtime`, `replicas` and `runtime` are separate simulations.
 
+#![expect(missing_debug_implementations, reason = "nothing shows them")]
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "an invariant looks at what concerns it, and enums of the engine may grow"

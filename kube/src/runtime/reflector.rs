@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use kube_core::{ResourceExt, Selector, SelectorExt as _};
 
-use crate::watcher::{Event, Result, undecodable};
+use crate::runtime::watcher::{Event, Result, undecodable};
 
 pub use kube_runtime::reflector::{Lookup, ObjectRef, ObjectRefExtra};
 
@@ -27,7 +27,7 @@ pub mod store {
 ///
 /// ```
 /// use futures_util::{StreamExt as _, TryStreamExt as _};
-/// use informer_kube::{reflector, watcher}; // Instead of those of `kube::runtime`.
+/// use informer_kube::runtime::{reflector, watcher}; // Instead of those of `kube::runtime`.
 /// use k8s_openapi::api::core::v1::Pod;
 /// use kube::runtime::WatchStreamExt as _;
 /// use kube::{Api, Client};

@@ -13,9 +13,9 @@ use kube_runtime::utils::Backoff;
 use kube_runtime::{WatchStreamExt as _, reflector};
 use serde::de::DeserializeOwned;
 
-use crate::watcher::{self, metadata_watcher, watcher};
+use crate::runtime::watcher::{self, metadata_watcher, watcher};
 
-/// kube's [`Controller`](kube_runtime::Controller) on the [`watcher()`](crate::watcher()) of this crate.
+/// kube's [`Controller`](kube_runtime::Controller) on the [`watcher()`](crate::runtime::watcher()) of this crate.
 ///
 /// A program changes its import only. The queue, the store and the scheduling are kube's. A
 /// [`Controller`](informer_tokio::controller::Controller) of informers has those of client-go, waits for its own writes,

@@ -42,7 +42,7 @@ const AHEAD: usize = 64;
 ///   slow and a connection that is found to be dead are no failures, as in kube.
 /// - A watch that is answered with 410 leads to a list.
 /// - An object that cannot be decoded is skipped and named in an `Err` item, which for those of a list comes before
-///   [`Event::InitDone`]; all others are delivered. The store of [`reflector`](crate::reflector()) keeps the state before.
+///   [`Event::InitDone`]; all others are delivered. The store of [`reflector`](crate::runtime::reflector()) keeps the state before.
 /// - [`Config::any_semantic`] takes effect for every page size. A list after an interruption is never older than the
 ///   state before.
 /// - The driver runs in a task, which begins when the stream is first polled and ends when it is dropped.
@@ -51,7 +51,7 @@ const AHEAD: usize = 64;
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
-/// use informer_kube::watcher; // Instead of `kube::runtime::watcher`.
+/// use informer_kube::runtime::watcher; // Instead of `kube::runtime::watcher`.
 /// use k8s_openapi::api::core::v1::Pod;
 /// use kube::runtime::WatchStreamExt as _;
 /// use kube::{Api, Client, ResourceExt as _};
