@@ -71,6 +71,7 @@ pub struct Config {
 
 /// How a watch from an expired version is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Gone {
     /// With an ERROR event in a stream of status 200, as the API server does.
     Event,
@@ -80,6 +81,7 @@ pub enum Gone {
 
 /// The response to a DELETE of one object. It depends on the resource and on the minor version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DeleteAnswer {
     /// A `Status` with the uid, as for most resources.
     Status,
@@ -91,6 +93,7 @@ pub enum DeleteAnswer {
 
 /// The response to clients that accept protobuf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Protobuf {
     /// Protobuf for built-in resources and for metadata, as by the API server.
     Served,
@@ -102,6 +105,7 @@ pub enum Protobuf {
 
 /// The effect of the parameter `drop=metadata.managedFields` of a media type (KEP-5958).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DropParameter {
     /// None, as on all servers so far by default.
     Ignored,

@@ -174,11 +174,11 @@ impl Status {
         let mut json = self.json();
         json.truncate(json.trim_ascii_end().len());
         match format {
-            Format::Json => json,
             Format::Protobuf => {
                 let object = serde_json::from_slice(&json).unwrap_or_default();
                 protobuf::object(&object).unwrap_or_default()
             }
+            _ => json,
         }
     }
 

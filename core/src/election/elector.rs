@@ -13,6 +13,7 @@ use crate::time::Instant;
 /// The fields of a Lease (`coordination.k8s.io/v1`) that an election uses. Its times are not included: they are for
 /// people, and the client sets them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct LeaseRecord {
     /// `spec.holderIdentity`; empty if the Lease has no holder.
     pub holder: String,
@@ -56,6 +57,7 @@ pub enum ElectionStep {
 
 /// The result of a write of a Lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Written {
     /// It was written, and the Lease now has this resourceVersion.
     Done(String),

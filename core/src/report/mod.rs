@@ -80,6 +80,7 @@ impl Phase {
 
 /// The severity of a report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Level {
     /// A normal event, such as a server without streaming lists. client-go's error handler is not called for it.
     Debug,

@@ -2,6 +2,7 @@
 
 /// The format of an object or of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Format {
     /// JSON.
     #[default]

@@ -121,6 +121,7 @@ impl<'a> ObjectHead<'a> {
 
 /// One event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WatchEvent<'a> {
     /// The type of the event.
     pub(crate) kind: EventType<'a>,

@@ -258,12 +258,12 @@ fn record(lease: &Object) -> LeaseRecord {
     let of_spec = |member| lease.get("spec").and_then(|spec| spec.get(member));
     let text = |member| of_spec(member).and_then(Value::as_str).unwrap_or_default();
     let number = |member| of_spec(member).and_then(|value| u32::try_from(value.as_u64()?).ok());
-    LeaseRecord {
-        holder: text("holderIdentity").to_owned(),
-        duration_seconds: number("leaseDurationSeconds").unwrap_or_default(),
-        transitions: number("leaseTransitions").unwrap_or_default(),
-        renewed: text("renewTime").to_owned(),
-    }
+    let mut record = LeaseRecord::default();
+    text("holderIdentity").clone_into(&mut record.holder);
+    record.duration_seconds = number("leaseDurationSeconds").unwrap_or_default();
+    record.transitions = number("leaseTransitions").unwrap_or_default();
+    text("renewTime").clone_into(&mut record.renewed);
+    record
 }
 
 impl<S> fmt::Debug for HttpLease<S> {

@@ -156,6 +156,7 @@ impl<F: OnDemand> fmt::Debug for Packer<F> {
 /// }
 /// ```
 #[derive(thiserror::Error)]
+#[non_exhaustive]
 pub enum PackError {
     /// An error of zstd.
     #[error("zstd: {0}")]

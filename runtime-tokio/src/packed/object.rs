@@ -165,17 +165,17 @@ impl<F: OnDemand> Form for Packed<F> {
     fn with_labels(stored: &Self, read: &mut dyn FnMut(&[u8])) {
         // It was compressed here from a valid object, so only damaged memory can cause an error.
         let _ = stored.read(|whole| match Format::of_object(whole) {
-            Format::Json => value_at(whole, &["metadata", "labels"])
+            Format::Protobuf => Raw::with_labels(&Raw::new(whole), read),
+            Format::Json | _ => value_at(whole, &["metadata", "labels"])
                 .into_iter()
                 .for_each(read),
-            Format::Protobuf => Raw::with_labels(&Raw::new(whole), read),
         });
     }
 
     fn with_metadata(stored: &Self, read: &mut dyn FnMut(&[u8])) {
         let _ = stored.read(|whole| match Format::of_object(whole) {
-            Format::Json => value_at(whole, &["metadata"]).into_iter().for_each(read),
             Format::Protobuf => Raw::with_metadata(&Raw::new(whole), read),
+            Format::Json | _ => value_at(whole, &["metadata"]).into_iter().for_each(read),
         });
     }
 

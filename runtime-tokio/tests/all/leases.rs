@@ -94,10 +94,8 @@ impl Access {
         }
         api.writes += 1;
         let writes = api.writes;
-        let record = LeaseRecord {
-            renewed: writes.to_string(),
-            ..record.clone()
-        };
+        let mut record = record.clone();
+        record.renewed = writes.to_string();
         api.leases.insert(self.lease.clone(), (record, writes));
         Ok(Written::Done(writes.to_string()))
     }

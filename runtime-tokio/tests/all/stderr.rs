@@ -155,10 +155,9 @@ impl MembersClient for Kept {
     type Error = String;
 
     async fn list(&mut self) -> Result<Vec<LeaseRecord>, String> {
-        Ok(vec![LeaseRecord {
-            holder: "gone".to_owned(),
-            ..Default::default()
-        }])
+        let mut gone = LeaseRecord::default();
+        gone.holder = "gone".to_owned();
+        Ok(vec![gone])
     }
 
     async fn remove(&mut self, _: &LeaseRecord) -> Result<(), String> {

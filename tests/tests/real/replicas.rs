@@ -60,11 +60,10 @@ fn record(lease: &Value) -> LeaseRecord {
             .unwrap_or_default()
             .to_owned()
     };
-    LeaseRecord {
-        holder: text("holderIdentity"),
-        renewed: text("renewTime"),
-        ..LeaseRecord::default()
-    }
+    let mut record = LeaseRecord::default();
+    record.holder = text("holderIdentity");
+    record.renewed = text("renewTime");
+    record
 }
 
 fn written((status, answer): (u16, Value)) -> Result<Written, Error> {

@@ -58,10 +58,6 @@ impl ListBody {
         meta: &ListMeta,
     ) -> Self {
         let (before, after, items) = match form.format {
-            Format::Json => {
-                let (before, after) = json_ends(&kind, form.view, &meta.write_json());
-                (before, after, Items::Json(items.into_iter()))
-            }
             Format::Protobuf => {
                 let encoded = items.iter().map(|object| {
                     let mut item = Vec::new();
@@ -77,6 +73,10 @@ impl ListBody {
                         metadata: meta.to_json(),
                     },
                 )
+            }
+            _ => {
+                let (before, after) = json_ends(&kind, form.view, &meta.write_json());
+                (before, after, Items::Json(items.into_iter()))
             }
         };
         Self {

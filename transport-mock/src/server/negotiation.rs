@@ -73,9 +73,9 @@ impl FakeServer {
             .or_else(|| (self.config.protobuf == Protobuf::AnsweredAsJson).then_some(Format::Json));
         match forced {
             None => accept.into(),
-            Some(Format::Json) => accept.replace(protobuf::MEDIA_TYPE, JSON),
             Some(Format::Protobuf) if accept.trim().is_empty() => protobuf::MEDIA_TYPE.into(),
             Some(Format::Protobuf) => accept.replace(JSON, protobuf::MEDIA_TYPE),
+            Some(_) => accept.replace(protobuf::MEDIA_TYPE, JSON),
         }
     }
 }
@@ -83,9 +83,9 @@ impl FakeServer {
 /// Returns the Content-Type of a response.
 pub(super) const fn content_type(format: Format, is_watch: bool) -> &'static str {
     match (format, is_watch) {
-        (Format::Json, _) => JSON,
         (Format::Protobuf, false) => protobuf::MEDIA_TYPE,
         (Format::Protobuf, true) => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => JSON,
     }
 }
 

@@ -230,12 +230,12 @@ impl WatchBody {
     /// Writes an event with an object in the format of the watch.
     fn write_event(&self, out: &mut Vec<u8>, kind: &str, object: &[u8]) {
         match self.form.format {
-            Format::Json => {
+            Format::Protobuf => out.extend_from_slice(&protobuf::frame(kind, object)),
+            _ => {
                 out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
                 out.extend_from_slice(object);
                 out.extend_from_slice(b"}\n");
             }
-            Format::Protobuf => out.extend_from_slice(&protobuf::frame(kind, object)),
         }
     }
 

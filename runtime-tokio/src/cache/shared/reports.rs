@@ -53,7 +53,7 @@ impl<V> Inner<V> {
             Level::Debug => tracing::debug!(informer = name, class, "{report}"),
             Level::Info => tracing::info!(informer = name, class, "{report}"),
             Level::Warn => tracing::warn!(informer = name, class, "{report}"),
-            Level::Error => tracing::error!(informer = name, class, "{report}"),
+            Level::Error | _ => tracing::error!(informer = name, class, "{report}"),
         });
         self.hook(METRICS, || self.figures.report(class));
         // A warning is no error: the server answered the request.
