@@ -299,7 +299,7 @@ async fn certificates(ca: &Material) -> Result<Option<String>, String> {
         (Some(data), _) => data.clone(),
         (None, Some(path)) => {
             let source = PemSource::File(path.clone());
-            let reading = spawn_blocking(move || source.read("certificate-authority")).await;
+            let reading = spawn_blocking(move || source.read("certificate-authority", true)).await;
             reading
                 .map_err(|error| error.to_string())?
                 .map_err(|error| format!("cannot receive the cluster's CA: {error}"))?

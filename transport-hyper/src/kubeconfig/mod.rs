@@ -37,10 +37,10 @@ pub(crate) use reload::{Part, Reload};
 /// `disable-compression`. Supported authentication: client certificates, tokens, token files, user and password, exec
 /// plugins and impersonation.
 ///
-/// Files are read again when they change: those that a kubeconfig names, and the kubeconfig itself. A transport follows the CA,
-/// the client certificate and the credentials of its context, by the name that the context had when the transport was built. A
-/// change of the server, the proxy, the impersonation or other settings is not followed, since the cache may be of another
-/// cluster then: it is logged, and the previous credentials stay in use.
+/// Files are read again: those that a kubeconfig names, and the kubeconfig itself. A transport follows the CA, the client
+/// certificate and the credentials of its context, which is the one of [`context`](Self::context) or the current one when
+/// the transport was built. A change of the server, the proxy, the impersonation or other settings is not followed, since
+/// the cache may be of another cluster then: it is logged, and the previous credentials stay in use.
 ///
 /// Of the auth provider `oidc`, the `id-token` is sent until it expires. It is not refreshed: after that, requests fail
 /// with an error that names the time, and the kubeconfig has to be loaded again after a login. An exec plugin such as

@@ -14,16 +14,15 @@ use crate::build_error::BuildError;
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource, Secret};
 use crate::kubeconfig::Kubeconfig;
 use crate::kubeconfig::file::{Cluster, Material, User};
-use crate::tls::PemSource;
 
 /// The context of a transport, in files that are read again.
 #[derive(Clone)]
 pub(crate) struct Reload(Arc<Loaded>);
 
 struct Loaded {
-    paths: Vec<PathBuf>,
+    /// The files, and their cluster and user, as they were at first.
+    config: Kubeconfig,
     context: String,
-    /// The cluster and the user when the transport was built.
     cluster: Cluster,
     user: Option<User>,
 }
@@ -65,7 +64,7 @@ impl Reload {
             .or(config.files.current_context.as_ref())?;
         (!config.paths.is_empty()).then(|| {
             Self(Arc::new(Loaded {
-                paths: config.paths.clone(),
+                config: config.clone(),
                 context: context.clone(),
                 cluster: cluster.clone(),
                 user: user.cloned(),
@@ -75,8 +74,10 @@ impl Reload {
 
     /// Reads the files. It blocks.
     fn read(&self) -> Result<(Kubeconfig, Cluster, Option<User>), BuildError> {
-        let Loaded { paths, context, .. } = &*self.0;
-        let config = Kubeconfig::from_files(paths)?
+        let Loaded {
+            config, context, ..
+        } = &*self.0;
+        let config = Kubeconfig::from_files(&config.paths)?
             .ok_or_else(|| BuildError("the kubeconfig files do not exist any more".to_owned()))?
             .context(context);
         let context = config.chosen()?;
@@ -130,9 +131,13 @@ impl Reload {
         .find_map(|(has_changed, what)| has_changed.then_some(what))
     }
 
-    /// Reads a certificate or a key. It blocks.
-    pub(crate) fn pem(&self, part: Part) -> Result<Secret, BuildError> {
-        let (config, cluster, user) = self.read()?;
+    /// Returns a certificate or a key, as the files were at first, or after reading them `again`. It blocks.
+    pub(crate) fn pem(&self, part: Part, what: &str, again: bool) -> Result<Secret, BuildError> {
+        let read = again.then(|| self.read()).transpose()?;
+        let (config, cluster, user) = read.as_ref().map_or(
+            (&self.0.config, &self.0.cluster, &self.0.user),
+            |(config, cluster, user)| (config, cluster, user),
+        );
         let of_user = |material: fn(&User) -> &Material| user.as_ref().map(material);
         let material = match part {
             Part::Ca => Some(&cluster.ca),
@@ -141,7 +146,7 @@ impl Reload {
         };
         let source = material.map(|material| config.source(part, material, None));
         match source.transpose()?.flatten() {
-            Some(source) => PemSource::read(&source, part.name()),
+            Some(source) => source.read(what, again),
             None => Err(config.problem(format!("{} is missing now", part.name()))),
         }
     }
@@ -150,7 +155,7 @@ impl Reload {
 /// It shows no secret.
 impl fmt::Debug for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reload({:?})", self.0.paths)
+        write!(f, "Reload({:?})", self.0.config.paths)
     }
 }
 

@@ -106,15 +106,16 @@ impl TlsSettings {
         Err(BuildError(problem.to_owned()))
     }
 
-    fn read(&self) -> Result<Material, BuildError> {
+    /// Reads the certificates and the key. `again` says that they were read before.
+    fn read(&self, again: bool) -> Result<Material, BuildError> {
         let roots = self.roots.iter();
         let identity = self.identity.as_ref().map(|identity| {
-            let chain = identity.chain.read("client certificate")?;
-            Ok((chain, identity.key.read("client key")?))
+            let chain = identity.chain.read("client certificate", again)?;
+            Ok((chain, identity.key.read("client key", again)?))
         });
         Ok(Material {
             roots: roots
-                .map(|root| root.read("root certificates"))
+                .map(|root| root.read("root certificates", again))
                 .collect::<Result<_, _>>()?,
             identity: identity.transpose()?,
         })
@@ -133,12 +134,17 @@ impl TlsSettings {
 }
 
 impl PemSource {
-    pub(crate) fn read(&self, what: &str) -> Result<Secret, BuildError> {
+    /// Reads a certificate or a key. A kubeconfig has been read already, so its files are read only `again`.
+    #[cfg_attr(
+        not(feature = "kubeconfig"),
+        expect(unused_variables, reason = "files have no first state")
+    )]
+    pub(crate) fn read(&self, what: &str, again: bool) -> Result<Secret, BuildError> {
         match self {
             Self::Data(data) => Ok(data.clone()),
             Self::File(path) => read(what, path).map(Secret),
             #[cfg(feature = "kubeconfig")]
-            Self::Kubeconfig(files, part) => files.pem(*part),
+            Self::Kubeconfig(files, part) => files.pem(*part, what, again),
         }
     }
 }
@@ -208,7 +214,7 @@ impl Tls {
             );
         }
         let name = name(&settings, host)?;
-        let material = settings.read()?;
+        let material = settings.read(false)?;
         let roots = if settings.needs_store() {
             Roots::of_system(|name| env::var_os(name), Peer::Server)?
         } else {
@@ -281,7 +287,7 @@ impl Tls {
         }
         self.state().looked = Instant::now();
         let settings = Arc::clone(&self.settings);
-        let read = spawn_blocking(move || settings.read()).await;
+        let read = spawn_blocking(move || settings.read(true)).await;
         let read = read.unwrap_or_else(|error| Err(BuildError(error.to_string())));
         let mut state = self.state();
         let renewed = read.and_then(|material| self.renew(&mut state, material));

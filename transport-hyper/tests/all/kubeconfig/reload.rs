@@ -88,6 +88,8 @@ async fn credentials_and_ca_of_a_kubeconfig_that_changes_are_followed_but_no_oth
     let (old, new) = (Ca::named("old"), Ca::named("new"));
     let first = put(&path, &url, &old, "one", None);
     let config = Kubeconfig::from_file(&path).unwrap();
+    // It is read once before the transport is built.
+    fs::remove_file(&path).unwrap();
     let transport = config.builder().unwrap().build().unwrap();
     assert_eq!(
         seen(&transport, &server, &old, "").await,
