@@ -3,9 +3,9 @@
 
 use core::error::Error;
 
-use informer::controller::{Controller, IntoInformer as _, Task, WriteLog};
+use informer::controller::{Controller, IntoInformer as _, RecordWrites, Task, WriteLog};
 use informer::election::{Election, HttpLease};
-use informer::requests::{HttpService as _, RecordWrites, bytes::Bytes, http::Request};
+use informer::requests::{HttpService as _, bytes::Bytes, http::Request};
 use informer::transport::HyperTransport;
 use informer::{Informer, Meta, Resource};
 use serde_json::json;

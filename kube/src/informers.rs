@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{Decode, Form, Meta, OwnedResource, Raw};
-use informer_tokio::controller::{IntoInformer, IntoOwned, Owned, Owner, Provided, WriteLog};
+use informer_tokio::controller::{
+    IntoInformer, IntoOwned, Owned, Owner, Provided, RecordWrites, WriteLog,
+};
 use informer_tokio::factory::{Factory, FactoryBuilder};
 use informer_tokio::informer::Ended;
-use informer_tokio::requests::RecordWrites;
 use informer_tokio::{Entry, Informer};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::Client;

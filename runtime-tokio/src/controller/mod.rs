@@ -10,6 +10,8 @@ mod part;
 mod predicate;
 mod provided;
 pub(crate) mod queue;
+#[cfg(feature = "requests")]
+mod record;
 mod results;
 mod run;
 mod seat;
@@ -22,6 +24,8 @@ mod writes;
 
 pub(crate) use start::Places;
 
+#[cfg(feature = "requests")]
+pub use record::{RecordWrites, RecordedBody};
 #[cfg(feature = "signal")]
 pub use signal::StopSignal;
 pub use {

@@ -100,7 +100,7 @@ impl WriteLog {
     }
 
     /// Adds a subresource through which objects are written, and whose answer is the object, for
-    /// [`RecordWrites`](crate::requests::RecordWrites). Its answers are read whole, so it must not be answered by a stream.
+    /// [`RecordWrites`](super::RecordWrites). Its answers are read whole, so it must not be answered by a stream.
     ///
     /// ```
     /// let log = informer_tokio::controller::WriteLog::default();

@@ -1,6 +1,7 @@
 //! Leases of elections, read and written over HTTP.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,14 +9,12 @@ use http::Method;
 use informer_core::Resource;
 use informer_core::selector::LabelSelector;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{LeaseClient, LeaseRecord, MembersClient, Written};
 use crate::requests::{self, HttpService, RequestError};
 
 const LEASES: Resource<'static> = Resource::new("coordination.k8s.io", "v1", "leases");
-
-type Object = Map<String, Value>;
 
 /// The Lease of an election, for [`Election`](super::Election) and [`Replica`](super::Replica).
 ///
@@ -44,7 +43,7 @@ pub struct HttpLease<S> {
     labels: Vec<(String, String)>,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// The Lease as it was last read or written. Fields that an election does not use stay as they are.
-    last: Object,
+    last: Value,
     /// The Leases of the last list.
     listed: Vec<Value>,
 }
@@ -59,7 +58,7 @@ impl<S: HttpService> HttpLease<S> {
             name: name.into(),
             labels: Vec::new(),
             clock: Arc::new(SystemTime::now),
-            last: Object::new(),
+            last: Value::Null,
             listed: Vec::new(),
         }
     }
@@ -90,31 +89,24 @@ impl<S: HttpService> HttpLease<S> {
         &mut self,
         method: Method,
         path: String,
-        mut lease: Object,
+        mut lease: Value,
         (record, acquire): (&LeaseRecord, bool),
         conflicts: &[u16],
     ) -> Result<Written, RequestError> {
         // A time that is out of range is as good as any.
         let now = Timestamp::try_from((self.clock)()).unwrap_or_default();
         let now = Value::from(format!("{now:.6}"));
-        let mut spec = match lease.remove("spec") {
-            Some(Value::Object(spec)) => spec,
-            _ => Object::new(),
-        };
-        spec.insert("holderIdentity".into(), record.holder.as_str().into());
-        spec.insert(
-            "leaseDurationSeconds".into(),
-            record.duration_seconds.into(),
-        );
-        spec.insert("leaseTransitions".into(), record.transitions.into());
+        let spec = member(&mut lease, "spec");
+        spec["holderIdentity"] = record.holder.as_str().into();
+        spec["leaseDurationSeconds"] = record.duration_seconds.into();
+        spec["leaseTransitions"] = record.transitions.into();
         if acquire {
-            spec.insert("acquireTime".into(), now.clone());
+            spec["acquireTime"] = now.clone();
         }
-        spec.insert("renewTime".into(), now);
-        lease.insert("spec".into(), spec.into());
-        match requests::json(&mut self.service, method, &path, Some(lease.into())).await {
+        spec["renewTime"] = now;
+        match requests::json(&mut self.service, method, &path, Some(lease)).await {
             Ok(lease) => {
-                self.last = lease;
+                self.last = lease.into();
                 Ok(Written::Done(text(&self.last, "resourceVersion")))
             }
             Err(error) if error.is(conflicts) => Ok(Written::Conflict),
@@ -130,7 +122,7 @@ impl<S: HttpService> LeaseClient for HttpLease<S> {
         let path = self.leases().object_path(&self.name).to_string();
         match requests::json(&mut self.service, Method::GET, &path, None).await {
             Ok(lease) => {
-                self.last = lease;
+                self.last = lease.into();
                 Ok(Some((
                     record(&self.last),
                     text(&self.last, "resourceVersion"),
@@ -142,19 +134,11 @@ impl<S: HttpService> LeaseClient for HttpLease<S> {
     }
 
     async fn create(&mut self, record: &LeaseRecord) -> Result<Written, RequestError> {
-        let labels: Object = self
-            .labels
-            .iter()
-            .map(|(key, value)| (key.clone(), value.as_str().into()))
-            .collect();
-        let lease = Object::from_iter([
-            ("apiVersion".to_owned(), "coordination.k8s.io/v1".into()),
-            ("kind".to_owned(), "Lease".into()),
-            (
-                "metadata".to_owned(),
-                json!({ "name": self.name, "labels": labels }),
-            ),
-        ]);
+        let labels = self.labels.iter().cloned().collect::<BTreeMap<_, _>>();
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": self.name, "labels": labels },
+        });
         let path = self.leases().path().to_string();
         // It exists already. 404 means that its namespace does not exist.
         self.write(Method::POST, path, lease, (record, true), &[409])
@@ -169,13 +153,9 @@ impl<S: HttpService> LeaseClient for HttpLease<S> {
     ) -> Result<Written, RequestError> {
         let path = self.leases().object_path(&self.name).to_string();
         let mut lease = self.last.clone();
-        let mut metadata = match lease.remove("metadata") {
-            Some(Value::Object(metadata)) => metadata,
-            _ => Object::new(),
-        };
-        metadata.insert("name".into(), self.name.as_str().into());
-        metadata.insert("resourceVersion".into(), resource_version.into());
-        lease.insert("metadata".into(), metadata.into());
+        let metadata = member(&mut lease, "metadata");
+        metadata["name"] = self.name.as_str().into();
+        metadata["resourceVersion"] = resource_version.into();
         // It was deleted or has changed.
         self.write(Method::PUT, path, lease, (record, acquire), &[404, 409])
             .await
@@ -199,20 +179,11 @@ impl<S: HttpService> MembersClient for HttpLease<S> {
         }
         let target = format!("{}?labelSelector={selector}", self.leases().path());
         let mut list = requests::json(&mut self.service, Method::GET, &target, None).await?;
-        self.listed = match list.remove("items") {
-            Some(Value::Array(items)) => items,
-            _ => {
-                return Err(RequestError::new(
-                    "the list of Leases has no items".to_owned(),
-                ));
-            }
+        let Some(Value::Array(items)) = list.remove("items") else {
+            return Err(RequestError::new("the list of Leases has no items"));
         };
-        Ok(self
-            .listed
-            .iter()
-            .filter_map(Value::as_object)
-            .map(record)
-            .collect())
+        self.listed = items;
+        Ok(self.listed.iter().map(record).collect())
     }
 
     async fn remove(&mut self, gone: &LeaseRecord) -> Result<(), RequestError> {
@@ -220,8 +191,7 @@ impl<S: HttpService> MembersClient for HttpLease<S> {
         if self.labels.is_empty() {
             return Ok(());
         }
-        let listed = self.listed.iter().filter_map(Value::as_object);
-        for lease in listed.filter(|lease| record(lease) == *gone) {
+        for lease in self.listed.iter().filter(|lease| record(lease) == *gone) {
             let [name, uid, version] =
                 ["name", "uid", "resourceVersion"].map(|member| text(lease, member));
             if uid.is_empty() || version.is_empty() {
@@ -246,23 +216,34 @@ impl<S: HttpService> MembersClient for HttpLease<S> {
     }
 }
 
+/// Returns a member of a Lease, which is an object afterwards.
+fn member<'a>(lease: &'a mut Value, name: &str) -> &'a mut Value {
+    let member = &mut lease[name];
+    if !member.is_object() {
+        *member = json!({});
+    }
+    member
+}
+
 /// Returns a text of the metadata, which is empty if it is missing.
-fn text(lease: &Object, member: &str) -> String {
-    let text = lease
-        .get("metadata")
-        .and_then(|metadata| metadata.get(member)?.as_str());
+fn text(lease: &Value, member: &str) -> String {
+    let text = lease["metadata"][member].as_str();
     text.unwrap_or_default().to_owned()
 }
 
-fn record(lease: &Object) -> LeaseRecord {
-    let of_spec = |member| lease.get("spec").and_then(|spec| spec.get(member));
-    let text = |member| of_spec(member).and_then(Value::as_str).unwrap_or_default();
-    let number = |member| of_spec(member).and_then(|value| u32::try_from(value.as_u64()?).ok());
+fn record(lease: &Value) -> LeaseRecord {
+    let spec = &lease["spec"];
+    let text = |member: &str| spec[member].as_str().unwrap_or_default().to_owned();
+    let number = |member: &str| {
+        spec[member]
+            .as_u64()
+            .and_then(|value| value.try_into().ok())
+    };
     let mut record = LeaseRecord::default();
-    text("holderIdentity").clone_into(&mut record.holder);
+    record.holder = text("holderIdentity");
     record.duration_seconds = number("leaseDurationSeconds").unwrap_or_default();
     record.transitions = number("leaseTransitions").unwrap_or_default();
-    text("renewTime").clone_into(&mut record.renewed);
+    record.renewed = text("renewTime");
     record
 }
 

@@ -23,11 +23,9 @@ use crate::credentials::{Credential, CredentialSource, Fixed, Secret, TokenFile}
 use crate::kubeconfig::exec::Exec;
 use crate::kubeconfig::file::{AuthProvider, Cluster, Context, Entries, File, Material, User};
 use crate::kubeconfig::oidc::IdToken;
-use crate::kubeconfig::reload::Reloaded;
+use crate::kubeconfig::reload::{Part, PartOf, Reload, Reloaded};
 use crate::tls::{Identity, PemSource};
 use crate::transport::HyperTransport;
-
-pub(crate) use reload::{Part, Reload};
 
 /// The clusters, users and contexts of kubeconfig files. `Debug` shows only the names of the files.
 ///
@@ -428,7 +426,7 @@ impl Kubeconfig {
             (None, None) => Ok(None),
             (None, Some(_)) if !self.is_trusted => Err(self.untrusted(what)),
             (data, file) => Ok(match (reload, data, file) {
-                (Some(reload), ..) => Some(PemSource::Kubeconfig(reload.clone(), part)),
+                (Some(reload), ..) => Some(PemSource::Part(Arc::new(PartOf(reload.clone(), part)))),
                 (None, Some(data), _) => Some(PemSource::Data(data.clone())),
                 (None, None, file) => file.clone().map(PemSource::File),
             }),

@@ -14,10 +14,11 @@ use crate::build_error::BuildError;
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource, Secret};
 use crate::kubeconfig::Kubeconfig;
 use crate::kubeconfig::file::{Cluster, Material, User};
+use crate::tls::ReadPem;
 
 /// The context of a transport, in files that are read again.
 #[derive(Clone)]
-pub(crate) struct Reload(Arc<Loaded>);
+pub(super) struct Reload(Arc<Loaded>);
 
 struct Loaded {
     /// The files, and their cluster and user, as they were at first.
@@ -29,7 +30,7 @@ struct Loaded {
 
 /// A certificate or a key in a kubeconfig.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(super) enum Part {
     Ca,
     Certificate,
     Key,
@@ -130,12 +131,18 @@ impl Reload {
         .into_iter()
         .find_map(|(has_changed, what)| has_changed.then_some(what))
     }
+}
 
-    /// Returns a certificate or a key, as the files were at first, or after reading them `again`. It blocks.
-    pub(crate) fn pem(&self, part: Part, what: &str, again: bool) -> Result<Secret, BuildError> {
-        let read = again.then(|| self.read()).transpose()?;
+/// A certificate or a key in the files.
+#[derive(Debug)]
+pub(super) struct PartOf(pub(super) Reload, pub(super) Part);
+
+impl ReadPem for PartOf {
+    fn read(&self, what: &str, again: bool) -> Result<Secret, BuildError> {
+        let Self(files, part) = self;
+        let read = again.then(|| files.read()).transpose()?;
         let (config, cluster, user) = read.as_ref().map_or(
-            (&self.0.config, &self.0.cluster, &self.0.user),
+            (&files.0.config, &files.0.cluster, &files.0.user),
             |(config, cluster, user)| (config, cluster, user),
         );
         let of_user = |material: fn(&User) -> &Material| user.as_ref().map(material);
@@ -144,7 +151,7 @@ impl Reload {
             Part::Certificate => of_user(|user| &user.certificate),
             Part::Key => of_user(|user| &user.key),
         };
-        let source = material.map(|material| config.source(part, material, None));
+        let source = material.map(|material| config.source(*part, material, None));
         match source.transpose()?.flatten() {
             Some(source) => source.read(what, again),
             None => Err(config.problem(format!("{} is missing now", part.name()))),

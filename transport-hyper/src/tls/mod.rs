@@ -29,8 +29,6 @@ use tokio::time::Instant;
 use crate::address::Host;
 use crate::build_error::BuildError;
 use crate::credentials::{ClientCertificate, Secret};
-#[cfg(feature = "kubeconfig")]
-use crate::kubeconfig::{Part, Reload};
 
 use crate::tls::peer::Peer;
 use crate::tls::roots::Roots;
@@ -74,7 +72,14 @@ pub(crate) enum PemSource {
     Data(Secret),
     File(PathBuf),
     #[cfg(feature = "kubeconfig")]
-    Kubeconfig(Reload, Part),
+    Part(Arc<dyn ReadPem>),
+}
+
+/// A part of a larger file, which has been read already.
+#[cfg(feature = "kubeconfig")]
+pub(crate) trait ReadPem: core::fmt::Debug + Send + Sync {
+    /// Returns it as it was at first, or after reading the file `again`. `what` names it in an error. It blocks.
+    fn read(&self, what: &str, again: bool) -> Result<Secret, BuildError>;
 }
 
 /// A client's certificate and key.
@@ -134,7 +139,7 @@ impl TlsSettings {
 }
 
 impl PemSource {
-    /// Reads a certificate or a key. A kubeconfig has been read already, so its files are read only `again`.
+    /// Reads a certificate or a key. `again` says that it was read before.
     #[cfg_attr(
         not(feature = "kubeconfig"),
         expect(unused_variables, reason = "files have no first state")
@@ -144,7 +149,7 @@ impl PemSource {
             Self::Data(data) => Ok(data.clone()),
             Self::File(path) => read(what, path).map(Secret),
             #[cfg(feature = "kubeconfig")]
-            Self::Kubeconfig(files, part) => files.pem(*part, what, again),
+            Self::Part(part) => part.read(what, again),
         }
     }
 }

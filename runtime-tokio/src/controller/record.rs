@@ -1,6 +1,5 @@
 //! Records the writes that go through a service.
 
-use core::error::Error;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -16,11 +15,9 @@ use informer_core::json::{Elements, as_str, value_at};
 use informer_core::object::ExpectedState;
 use tower_service::Service;
 
-use super::call;
-use crate::Key;
-use crate::controller::WriteLog;
-
-type BoxError = Box<dyn Error + Send + Sync>;
+use super::writes::WriteLog;
+use crate::cache::entry::Key;
+use crate::requests::{BoxError, call};
 
 /// A service that records the answers to writes in a [`WriteLog`], so that a controller with this log waits until its
 /// caches show them. It wraps the service that sends the requests, such as `informer::transport::HyperTransport`.
@@ -35,8 +32,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// use bytes::Bytes;
 /// use http::Request;
 /// use informer_mock::{FakeServer, Mock, TokioClock, json};
-/// use informer_tokio::controller::WriteLog;
-/// use informer_tokio::requests::{HttpService as _, RecordWrites};
+/// use informer_tokio::controller::{RecordWrites, WriteLog};
+/// use informer_tokio::requests::HttpService as _;
 /// use informer_tokio::{Informer, Raw, Resource};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -91,7 +88,7 @@ where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + From<Bytes> + Send + 'static,
     R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
-    type Response = Response<Answer<R>>;
+    type Response = Response<RecordedBody<R>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -106,7 +103,7 @@ where
         Box::pin(async move {
             let Some(write) = write else {
                 let response = call(&mut service, request).await?;
-                return Ok(response.map(|body| Answer(Content::Passed(body))));
+                return Ok(response.map(|body| RecordedBody(Content::Passed(body))));
             };
             // Options of a deletion are in its body.
             let (head, body) = request.into_parts();
@@ -114,7 +111,10 @@ where
             let request = Request::from_parts(head, B::from(sent.clone()));
             let (head, body) = call(&mut service, request).await?.into_parts();
             if !head.status.is_success() {
-                return Ok(Response::from_parts(head, Answer(Content::Passed(body))));
+                return Ok(Response::from_parts(
+                    head,
+                    RecordedBody(Content::Passed(body)),
+                ));
             }
             let chunks = read(body).await;
             if write.hides_pod {
@@ -122,7 +122,10 @@ where
             } else {
                 write.record(&log, &sent, &chunks);
             }
-            Ok(Response::from_parts(head, Answer(Content::Read(chunks))))
+            Ok(Response::from_parts(
+                head,
+                RecordedBody(Content::Read(chunks)),
+            ))
         })
     }
 }
@@ -145,15 +148,15 @@ async fn read<R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin>(mut body
     chunks
 }
 
-/// The body of a response.
-pub struct Answer<R>(Content<R>);
+/// The body of a response of [`RecordWrites`].
+pub struct RecordedBody<R>(Content<R>);
 
 enum Content<R> {
     Passed(R),
     Read(Chunks),
 }
 
-impl<R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin> HttpBody for Answer<R> {
+impl<R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin> HttpBody for RecordedBody<R> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -190,9 +193,9 @@ impl<R: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin> HttpBody for Answ
     }
 }
 
-impl<R> fmt::Debug for Answer<R> {
+impl<R> fmt::Debug for RecordedBody<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").finish_non_exhaustive()
+        f.debug_struct("RecordedBody").finish_non_exhaustive()
     }
 }
 
@@ -320,7 +323,7 @@ impl Write {
         }
     }
 
-    /// Records the answer to a POST, PUT or PATCH. Answers without a version, such as a `Status`, are not writes.
+    /// Records the answer to a POST, PUT or PATCH. RecordedBodys without a version, such as a `Status`, are not writes.
     fn record_object(&self, log: &WriteLog, answer: &[u8]) {
         let Some(version) = text(answer, &["metadata", "resourceVersion"]) else {
             return;

@@ -12,14 +12,11 @@ use informer_core::report::OneLine;
 use serde_json::{Map, Value};
 use tower_service::Service;
 
-mod record;
-
-pub use record::{Answer, RecordWrites};
 // They are in the signatures.
 #[doc(no_inline)]
 pub use {bytes, http};
 
-type BoxError = Box<dyn Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The most bytes of a response.
 const MOST_BODY: usize = 16 << 20;
@@ -100,7 +97,7 @@ where
 }
 
 /// Sends a request when the service is ready for it.
-async fn call<S, T>(service: &mut S, request: T) -> Result<S::Response, BoxError>
+pub(crate) async fn call<S, T>(service: &mut S, request: T) -> Result<S::Response, BoxError>
 where
     S: Service<T, Error: Into<BoxError>>,
 {
@@ -134,10 +131,10 @@ impl RequestError {
         }
     }
 
-    pub(crate) const fn new(message: String) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             status: None,
-            message,
+            message: message.into(),
         }
     }
 
