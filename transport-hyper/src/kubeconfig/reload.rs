@@ -14,7 +14,7 @@ use crate::build_error::BuildError;
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource, Secret};
 use crate::kubeconfig::Kubeconfig;
 use crate::kubeconfig::file::{Cluster, Material, User};
-use crate::tls::ReadPem;
+use crate::tls::{PemSource, ReadPem};
 
 /// The context of a transport, in files that are read again.
 #[derive(Clone)]
@@ -26,6 +26,8 @@ struct Loaded {
     context: String,
     cluster: Cluster,
     user: Option<User>,
+    /// The same as they were last read without a problem.
+    good: Mutex<(Kubeconfig, Cluster, Option<User>)>,
 }
 
 /// A certificate or a key in a kubeconfig.
@@ -69,6 +71,7 @@ impl Reload {
                 context: context.clone(),
                 cluster: cluster.clone(),
                 user: user.cloned(),
+                good: Mutex::new((config.clone(), cluster.clone(), user.cloned())),
             }))
         })
     }
@@ -140,11 +143,17 @@ pub(super) struct PartOf(pub(super) Reload, pub(super) Part);
 impl ReadPem for PartOf {
     fn read(&self, what: &str, again: bool) -> Result<Secret, BuildError> {
         let Self(files, part) = self;
-        let read = again.then(|| files.read()).transpose()?;
-        let (config, cluster, user) = read.as_ref().map_or(
-            (&files.0.config, &files.0.cluster, &files.0.user),
-            |(config, cluster, user)| (config, cluster, user),
-        );
+        let read = again.then(|| files.read());
+        let mut good = files.0.good.lock().unwrap_or_else(PoisonError::into_inner);
+        let problem = match read {
+            Some(Ok(read)) => {
+                *good = read;
+                None
+            }
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        let (config, cluster, user) = &*good;
         let of_user = |material: fn(&User) -> &Material| user.as_ref().map(material);
         let material = match part {
             Part::Ca => Some(&cluster.ca),
@@ -152,9 +161,12 @@ impl ReadPem for PartOf {
             Part::Key => of_user(|user| &user.key),
         };
         let source = material.map(|material| config.source(*part, material, None));
-        match source.transpose()?.flatten() {
-            Some(source) => source.read(what, again),
-            None => Err(config.problem(format!("{} is missing now", part.name()))),
+        match (source.transpose()?.flatten(), problem) {
+            // A file of its own is followed even without the kubeconfig that named it.
+            (Some(PemSource::File(file)), _) => PemSource::File(file).read(what, again),
+            (_, Some(problem)) => Err(problem),
+            (Some(source), None) => source.read(what, again),
+            (None, None) => Err(config.problem(format!("{} is missing now", part.name()))),
         }
     }
 }
