@@ -14,7 +14,7 @@ use crate::build_error::BuildError;
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource, Secret};
 use crate::kubeconfig::Kubeconfig;
 use crate::kubeconfig::file::{Cluster, Material, User};
-use crate::tls::{PemSource, ReadPem};
+use crate::tls::ReadPem;
 
 /// The context of a transport, in files that are read again.
 #[derive(Clone)]
@@ -145,14 +145,10 @@ impl ReadPem for PartOf {
         let Self(files, part) = self;
         let read = again.then(|| files.read());
         let mut good = files.0.good.lock().unwrap_or_else(PoisonError::into_inner);
-        let problem = match read {
-            Some(Ok(read)) => {
-                *good = read;
-                None
-            }
-            Some(Err(error)) => Some(error),
-            None => None,
-        };
+        // A problem changes nothing here, and the user's credentials report it. Files of their own are followed regardless.
+        if let Some(Ok(read)) = read {
+            *good = read;
+        }
         let (config, cluster, user) = &*good;
         let of_user = |material: fn(&User) -> &Material| user.as_ref().map(material);
         let material = match part {
@@ -161,12 +157,9 @@ impl ReadPem for PartOf {
             Part::Key => of_user(|user| &user.key),
         };
         let source = material.map(|material| config.source(*part, material, None));
-        match (source.transpose()?.flatten(), problem) {
-            // A file of its own is followed even without the kubeconfig that named it.
-            (Some(PemSource::File(file)), _) => PemSource::File(file).read(what, again),
-            (_, Some(problem)) => Err(problem),
-            (Some(source), None) => source.read(what, again),
-            (None, None) => Err(config.problem(format!("{} is missing now", part.name()))),
+        match source.transpose()?.flatten() {
+            Some(source) => source.read(what, again),
+            None => Err(config.problem(format!("{} is missing now", part.name()))),
         }
     }
 }
