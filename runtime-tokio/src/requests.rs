@@ -12,6 +12,8 @@ use informer_core::report::OneLine;
 use serde_json::{Map, Value};
 use tower_service::Service;
 
+use crate::health::error::with_causes;
+
 // They are in the signatures.
 #[doc(no_inline)]
 pub use {bytes, http};
@@ -87,7 +89,7 @@ where
     R::Data: Send,
 {
     async fn exchange(&mut self, request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
-        let failed = |error: BoxError| RequestError::new(chain(&*error));
+        let failed = |error: BoxError| RequestError::new(with_causes(&*error));
         let response = call(self, request.map(Full::new)).await;
         let (head, body) = response.map_err(failed)?.into_parts();
         let body = Limited::new(body, MOST_BODY).collect().await;
@@ -162,18 +164,4 @@ pub(crate) async fn json(
     let object = service.accepted(request).await?;
     serde_json::from_slice(&object)
         .map_err(|error| failed(&format_args!("the response is no object: {error}")))
-}
-
-/// Returns the texts of an error and of its causes.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informer_core::{Form, object::ExpectedState};
 
 use crate::cache::entry::{Entry, Key};
-use crate::health::error::Ended;
+use crate::health::error::{Ended, with_causes};
 use crate::informer::Informer;
 
 /// A key to reconcile, with the state of its object. It dereferences to the key.
@@ -289,19 +289,7 @@ impl Failure<'_> {
 impl fmt::Display for Failure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(error) => {
-                let mut text = error.to_string();
-                let mut source = error.source();
-                while let Some(cause) = source {
-                    let cause_text = cause.to_string();
-                    // Many errors name their source themselves.
-                    if !text.contains(&cause_text) {
-                        text = format!("{text}: {cause_text}");
-                    }
-                    source = cause.source();
-                }
-                f.write_str(&text)
-            }
+            Self::Failed(error) => f.write_str(&with_causes(*error)),
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::WriteNotSeen {
                 informer,

@@ -1,9 +1,25 @@
 //! Errors of futures that wait for an informer.
 
+use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
 use crate::health::Trouble;
+
+/// Returns the text of an error with those of its sources.
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Many errors name their source themselves.
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
 
 /// The driver has ended, so no further events will arrive.
 ///
@@ -112,6 +128,6 @@ impl fmt::Display for NotSynced {
     }
 }
 
-impl core::error::Error for NotSynced {}
+impl Error for NotSynced {}
 
 informer_core::readable_errors!(NotSynced);

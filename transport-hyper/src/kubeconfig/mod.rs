@@ -258,12 +258,13 @@ impl Kubeconfig {
             return Ok(builder);
         }
         builder = self.with_tls(builder, cluster, reload.as_ref())?;
-        let Some(user) = user else { return Ok(builder) };
-        builder = match self.identity(user, reload.as_ref())? {
-            Some(identity) => builder.identity(identity),
-            None => builder,
-        };
-        let source = self.credentials(user, cluster)?;
+        let mut source = None;
+        if let Some(user) = user {
+            if let Some(identity) = self.identity(user, reload.as_ref())? {
+                builder = builder.identity(identity);
+            }
+            source = self.credentials(user, cluster)?;
+        }
         Ok(match (reload, source) {
             (Some(reload), source) => builder.credentials(Reloaded::new(reload, source)),
             (None, Some(source)) => builder.shared_credentials(source),

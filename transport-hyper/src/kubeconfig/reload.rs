@@ -21,13 +21,17 @@ use crate::tls::ReadPem;
 pub(super) struct Reload(Arc<Loaded>);
 
 struct Loaded {
-    /// The files, and their cluster and user, as they were at first.
-    config: Kubeconfig,
     context: String,
+    /// As they were last read without a problem.
+    good: Mutex<Good>,
+}
+
+/// The files, with the cluster and the user of the context.
+#[derive(Clone)]
+struct Good {
+    config: Kubeconfig,
     cluster: Cluster,
     user: Option<User>,
-    /// The same as they were last read without a problem.
-    good: Mutex<(Kubeconfig, Cluster, Option<User>)>,
 }
 
 /// A certificate or a key in a kubeconfig.
@@ -65,25 +69,30 @@ impl Reload {
             .context
             .as_ref()
             .or(config.files.current_context.as_ref())?;
+        let good = Good {
+            config: config.clone(),
+            cluster: cluster.clone(),
+            user: user.cloned(),
+        };
         (!config.paths.is_empty()).then(|| {
             Self(Arc::new(Loaded {
-                config: config.clone(),
                 context: context.clone(),
-                cluster: cluster.clone(),
-                user: user.cloned(),
-                good: Mutex::new((config.clone(), cluster.clone(), user.cloned())),
+                good: Mutex::new(good),
             }))
         })
     }
 
+    fn good(&self) -> Good {
+        let good = self.0.good.lock().unwrap_or_else(PoisonError::into_inner);
+        good.clone()
+    }
+
     /// Reads the files. It blocks.
-    fn read(&self) -> Result<(Kubeconfig, Cluster, Option<User>), BuildError> {
-        let Loaded {
-            config, context, ..
-        } = &*self.0;
-        let config = Kubeconfig::from_files(&config.paths)?
+    fn read(&self) -> Result<Good, BuildError> {
+        let good = self.good();
+        let config = Kubeconfig::from_files(&good.config.paths)?
             .ok_or_else(|| BuildError("the kubeconfig files do not exist any more".to_owned()))?
-            .context(context);
+            .context(&self.0.context);
         let context = config.chosen()?;
         let cluster = config
             .find("cluster", &config.files.clusters, &context.cluster)?
@@ -92,19 +101,26 @@ impl Reload {
             Some(name) => Some(config.find("user", &config.files.users, name)?.clone()),
             None => None,
         };
-        if let Some(what) = self.fixed(&cluster, user.as_ref()) {
-            let why = format!(
+        let read = Good {
+            config,
+            cluster,
+            user,
+        };
+        if let Some(what) = good.fixed(&read) {
+            return Err(read.config.problem(format!(
                 "{what} of the context {:?} has changed; restart the program to follow it",
                 self.0.context
-            );
-            return Err(config.problem(why));
+            )));
         }
-        Ok((config, cluster, user))
+        *self.0.good.lock().unwrap_or_else(PoisonError::into_inner) = read.clone();
+        Ok(read)
     }
+}
 
+impl Good {
     /// Returns what has changed, and may belong to another cluster.
-    fn fixed(&self, cluster: &Cluster, user: Option<&User>) -> Option<&'static str> {
-        let old = &self.0.cluster;
+    fn fixed(&self, read: &Self) -> Option<&'static str> {
+        let (old, cluster) = (&self.cluster, &read.cluster);
         let of_user = |user: &User| {
             let (name, uid) = (user.impersonate.clone(), user.impersonate_uid.clone());
             (
@@ -127,7 +143,7 @@ impl Reload {
                 "disable-compression",
             ),
             (
-                self.0.user.as_ref().map(of_user) != user.map(of_user),
+                self.user.as_ref().map(of_user) != read.user.as_ref().map(of_user),
                 "the impersonation",
             ),
         ]
@@ -143,13 +159,15 @@ pub(super) struct PartOf(pub(super) Reload, pub(super) Part);
 impl ReadPem for PartOf {
     fn read(&self, what: &str, again: bool) -> Result<Secret, BuildError> {
         let Self(files, part) = self;
-        let read = again.then(|| files.read());
-        let mut good = files.0.good.lock().unwrap_or_else(PoisonError::into_inner);
-        // A problem changes nothing here, and the user's credentials report it. Files of their own are followed regardless.
-        if let Some(Ok(read)) = read {
-            *good = read;
+        if again {
+            // A problem changes nothing here, and the credentials report it. Files that the kubeconfig named are followed.
+            let _ = files.read();
         }
-        let (config, cluster, user) = &*good;
+        let Good {
+            config,
+            cluster,
+            user,
+        } = files.good();
         let of_user = |material: fn(&User) -> &Material| user.as_ref().map(material);
         let material = match part {
             Part::Ca => Some(&cluster.ca),
@@ -167,7 +185,7 @@ impl ReadPem for PartOf {
 /// It shows no secret.
 impl fmt::Debug for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reload({:?})", self.0.config.paths)
+        write!(f, "Reload({:?})", self.good().config.paths)
     }
 }
 
@@ -189,11 +207,11 @@ struct State {
 
 impl Reloaded {
     pub(super) fn new(files: Reload, source: Option<Arc<dyn CredentialSource>>) -> Self {
-        let of = (files.0.cluster.clone(), files.0.user.clone());
+        let Good { cluster, user, .. } = files.good();
         Self {
             files,
             state: Mutex::new(State {
-                of,
+                of: (cluster, user),
                 source,
                 read_at: Instant::now(),
                 trouble: None,
@@ -220,13 +238,13 @@ impl Reloaded {
         let read = read.unwrap_or_else(|error| Err(BuildError(error.to_string())));
         let mut state = self.state();
         state.read_at = Instant::now();
-        let renewed = read.and_then(|(config, cluster, user)| {
-            let of = (cluster, user);
+        let renewed = read.and_then(|read| {
+            let of = (read.cluster, read.user);
             if of == state.of {
                 return Ok(false);
             }
             let source = match &of.1 {
-                Some(user) => config.credentials(user, &of.0)?,
+                Some(user) => read.config.credentials(user, &of.0)?,
                 None => None,
             };
             (state.of, state.source) = (of, source);

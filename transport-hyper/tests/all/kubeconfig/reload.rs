@@ -136,3 +136,35 @@ async fn credentials_and_ca_of_a_kubeconfig_that_changes_are_followed_but_no_oth
     pass_a_minute().await;
     assert_eq!(seen(&transport, &server, &new, "").await.0, "four");
 }
+
+#[tokio::test]
+async fn certificate_files_are_followed_without_the_kubeconfig_that_named_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let server = Server::start().await;
+    let url = format!("https://127.0.0.1:{}", server.port);
+    let ca = Ca::new();
+    put(&path, &url, &ca, "one", None);
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    // The CA stays inline.
+    config["users"][0]["user"] = json!({
+        "client-certificate": "client.crt", "client-key": "client.key", "token": "one",
+    });
+    fs::write(&path, config.to_string()).unwrap();
+    let renew = || {
+        let (certificate, key) = ca.sign(&for_name("client"));
+        fs::write(folder.path().join("client.crt"), certificate.pem()).unwrap();
+        fs::write(folder.path().join("client.key"), key.serialize_pem()).unwrap();
+        certificate.der().to_vec()
+    };
+    let first = renew();
+    let config = Kubeconfig::from_file(&path).unwrap();
+    let transport = config.builder().unwrap().build().unwrap();
+    assert_eq!(seen(&transport, &server, &ca, "").await.1, first);
+    fs::remove_file(&path).unwrap();
+    let second = renew();
+    assert_eq!(
+        seen(&transport, &server, &ca, "").await,
+        ("one".to_owned(), second)
+    );
+}
