@@ -13,7 +13,7 @@ use informer_core::{
     selector::Labels,
 };
 
-use crate::cache::hashes::Hashes;
+use crate::cache::hashes::{Hashes, beside_status};
 use crate::cache::heap::HeapId;
 
 /// The storage of a cache on tokio. Keys are shared with the entries that users hold.
@@ -155,17 +155,25 @@ struct Counted<V> {
     /// The length of its JSON, in bytes.
     bytes: u32,
     heap: HeapId,
+    is_from_watch: bool,
     /// `None` if no predicate had asked for them when the object was decoded.
     hashes: Option<Box<Hashes>>,
 }
 
 impl<V> SharedObject<V> {
-    pub(crate) fn new(object: Object<V, Key>, bytes: usize, hashes: Option<Hashes>) -> Self {
+    /// Shares an object that a list, or an event of a watch, has brought with this number of bytes.
+    pub(crate) fn new(
+        object: Object<V, Key>,
+        bytes: usize,
+        is_from_watch: bool,
+        hashes: Option<Hashes>,
+    ) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Self(Arc::new(Counted {
             object,
             bytes,
             heap: HeapId::of_thread(),
+            is_from_watch,
             hashes: hashes.map(Box::new),
         }))
     }
@@ -255,6 +263,28 @@ impl<F: Form> Entry<F> {
     /// Returns what predicates compare, if one had asked for it when the object was decoded.
     pub(crate) fn hashes(&self) -> Option<&Hashes> {
         self.object.0.hashes.as_deref()
+    }
+
+    /// Returns whether an event of a watch has brought this state.
+    pub(crate) fn is_from_watch(&self) -> bool {
+        self.object.0.is_from_watch
+    }
+
+    pub(crate) fn version(&self) -> &ResourceVersion<Key> {
+        self.object.version()
+    }
+
+    /// Returns whether both states are known to differ in nothing but their status.
+    pub(crate) fn is_as_beside_status(&self, other: &Self) -> bool {
+        let beside = |entry: &Self| match entry.hashes() {
+            Some(hashes) => hashes.beside_status,
+            None => {
+                let mut beside = None;
+                F::with_json(entry.value(), &mut |json| beside = beside_status(json));
+                beside
+            }
+        };
+        beside(self).is_some_and(|one| beside(other) == Some(one))
     }
 
     pub(crate) fn into_object(self) -> SharedObject<F::Stored> {

@@ -141,7 +141,7 @@ mod tests {
 
     fn objects_of(bytes: usize, count: usize) -> Vec<SharedObject<()>> {
         let object = || Object::new(Uid::default(), ResourceVersion::default(), ());
-        let object = || SharedObject::new(object(), bytes, None);
+        let object = || SharedObject::new(object(), bytes, false, None);
         (0..count).map(|_| object()).collect()
     }
 

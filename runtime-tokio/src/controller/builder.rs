@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, Stream};
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 
 use super::handle::{AllKeys, ControllerHandle, Counts, HealthOf, Stop};
 use super::only::Only;
+use super::own::SkipOf;
 use super::owned::OwnerKind;
 use super::part::Part;
 use super::predicate::Predicate;
@@ -22,6 +24,7 @@ use super::start::Registered;
 use super::task::Failure;
 use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
+use crate::cache::hashes::Kept;
 use crate::cache::shared::MAP;
 use crate::controller::queue::WorkQueue;
 use crate::election::{Election, Leadership, LeaseClient, MembersClient, Replica, ReplicaWork};
@@ -62,6 +65,8 @@ pub struct Controller<F: Form> {
     /// The drivers of informers that the controller runs.
     pub(super) drivers: Vec<Driven>,
     pub(super) writes: Vec<WriteLog>,
+    /// The subresources of which own writes are skipped; empty without that option.
+    pub(super) skipped: BTreeSet<String>,
     /// One of each informer.
     pub(super) all: Vec<AllKeys>,
     /// The informers that the controller runs.
@@ -108,6 +113,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             sources: Vec::new(),
             drivers: Vec::new(),
             writes: Vec::new(),
+            skipped: BTreeSet::new(),
             all: Vec::new(),
             health: Vec::new(),
             queue: WorkQueue::new(),
@@ -194,13 +200,14 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             when,
         } = informer.into_informer();
         if when.as_ref().is_some_and(Predicate::reads_metadata) {
-            informer.keep_hashes();
+            informer.keep(Kept::Metadata);
         }
         if let Some(driver) = driver {
             let (driven, shown) = (informer.clone(), informer.clone());
             self.drivers.push((Box::new(move || driven.stop()), driver));
             self.health.push(Arc::new(move || shown.health()));
         }
+        let own = writes.clone();
         if let Some(log) = writes.filter(|log| !self.writes.iter().any(|other| other.is(log))) {
             self.writes.push(log);
         }
@@ -215,7 +222,12 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         }));
         self.sources.push(Box::new(move |intake, options| {
             let map = move |entry: &Entry<I::Form>| map(entry);
-            let (handler, lost) = intake.handler(map, when);
+            let own = intake.skip.as_ref().zip(own);
+            let own = own.map(|(skip, log)| SkipOf::new(skip, &log, &informer.resource()));
+            if own.is_some() {
+                informer.keep(Kept::BesideStatus);
+            }
+            let (handler, lost) = intake.handler(map, when, own);
             let handle = informer.add_intake(options, handler, lost);
             Box::new(Watched { informer, handle })
         }));

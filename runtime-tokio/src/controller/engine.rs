@@ -21,6 +21,7 @@ use super::builder::OnFailure;
 use super::handle::{Counts, LOW, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
+use super::own::Skip;
 use super::queue::{Work, WorkQueue};
 use super::results::Results;
 use super::start::Held;
@@ -58,6 +59,7 @@ pub(super) struct Engine<F: Form, C> {
     pub(super) writes: Vec<WriteLog>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
+    pub(super) skip: Option<Arc<Skip>>,
     pub(super) held: Held,
     /// The keys that should come again after a stop was requested.
     pub(super) left: usize,
@@ -147,7 +149,11 @@ where
             };
             reconcile(Task::new(key, object, exists, attempt, recorded)).await
         };
-        let task = self.running.spawn(running.instrument(span));
+        let running = running.instrument(span);
+        let task = match &self.skip {
+            Some(skip) => self.running.spawn(skip.begin(work.key()).scope(running)),
+            None => self.running.spawn(running),
+        };
         let run = Run {
             work,
             writes,
@@ -227,6 +233,9 @@ where
         let mut writes =
             core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
         writes.extend(run.began.iter().flat_map(Began::writes));
+        if let Some(skip) = &self.skip {
+            skip.end(run.work.key());
+        }
         if !writes.is_empty() {
             self.finish_work(run.work, writes, has_succeeded);
         }
@@ -368,6 +377,9 @@ where
     ) -> Stopped {
         // A sleep saturates.
         let until = tokio::time::sleep(drain).deadline();
+        if let Some(skip) = &self.skip {
+            skip.stop();
+        }
         let mut stopped = Stopped {
             // Each way to stop discards them.
             delayed: self.queue.metrics().delayed,

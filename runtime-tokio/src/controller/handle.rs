@@ -57,6 +57,7 @@ pub(super) struct Counts {
     pub(super) panicked: AtomicU64,
     pub(super) cut: AtomicU64,
     pub(super) unseen: AtomicU64,
+    pub(super) skipped: AtomicU64,
     pub(super) reconcile: Mutex<Spread>,
     /// The keys whose runs were reported because they take long.
     pub(super) long: Mutex<Vec<Key>>,
@@ -89,6 +90,8 @@ pub struct ControllerMetrics {
     pub cut: u64,
     /// The number of writes that the cache did not show in time.
     pub writes_not_seen: u64,
+    /// The number of changes that were [skipped](super::Controller::skip_own_writes) as the controller's own writes.
+    pub own_writes_skipped: u64,
     /// Whether this replica leads or shares keys; `None` without an election.
     pub is_active: Option<bool>,
     /// Why the Leases of the election cannot be read or written now. Then nothing may be reconciled.
@@ -142,6 +145,7 @@ impl Counts {
             panicked: self.panicked.load(ORDER),
             cut: self.cut.load(ORDER),
             writes_not_seen: self.unseen.load(ORDER),
+            own_writes_skipped: self.skipped.load(ORDER),
             is_active: self.seat.get().map(Seat::is_active),
             election_error: self.seat.get().and_then(Seat::error),
             reconcile: *self.reconcile(),

@@ -33,6 +33,7 @@ pub(crate) const FIGURES: &[Figure<ControllerMetrics>] = figures! {
     gauge "informer_controller_waiting_for_lists" "Keys that wait for the first list of their namespace or cluster." |c| Some(c.waiting_for_lists as f64);
     gauge "leader_election_master_status" "1 while this replica leads or shares keys, with an election." |c| Some(f64::from(u8::from(c.is_active?)));
     counter "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." |c| Some(c.writes_not_seen as f64);
+    counter "informer_controller_own_writes_skipped_total" "Changes that were skipped as the controller's own writes." |c| Some(c.own_writes_skipped as f64);
     counter "informer_controller_runs_cut_total" "Runs that were cut by a stop, or because the key moved to another controller." |c| Some(c.cut as f64);
 };
 

@@ -5,6 +5,7 @@ mod engine;
 mod handle;
 pub(crate) mod metrics;
 mod only;
+mod own;
 mod owned;
 mod part;
 mod predicate;
@@ -17,6 +18,7 @@ mod run;
 mod seat;
 #[cfg(feature = "signal")]
 mod signal;
+mod skip;
 mod sources;
 mod start;
 mod task;

@@ -215,6 +215,7 @@ struct Write {
     namespace: String,
     /// `None` for a collection.
     name: Option<String>,
+    subresource: Option<String>,
     /// It is the eviction or the binding of a Pod, whose answer does not show the Pod.
     hides_pod: bool,
 }
@@ -269,10 +270,11 @@ impl Write {
             plural: plural.to_owned(),
             namespace: namespace.to_owned(),
             name: name.map(str::to_owned),
+            subresource: below.first().map(|&subresource| subresource.to_owned()),
         })
     }
 
-    fn record(&self, log: &WriteLog, options: &[u8], chunks: &Chunks) {
+    fn record(&self, log: &WriteLog, sent: &[u8], chunks: &Chunks) {
         let mut answer = Vec::new();
         for chunk in chunks {
             // Without the whole answer, the new state is unknown.
@@ -280,11 +282,11 @@ impl Write {
             answer.extend_from_slice(chunk);
         }
         if self.method != Method::DELETE {
-            self.record_object(log, &answer);
-        } else if !has_items(options, "dryRun") {
+            self.record_object(log, sent, &answer);
+        } else if !has_items(sent, "dryRun") {
             match &self.name {
                 Some(_) => self.record_deletion(log, &answer),
-                None => self.record_deletions(log, options, &answer),
+                None => self.record_deletions(log, sent, &answer),
             }
         }
     }
@@ -315,7 +317,7 @@ impl Write {
         match parts.status {
             StatusCode::OK => {
                 if let Ok(pod) = body.collect().await {
-                    self.record_object(log, &pod.to_bytes());
+                    self.record_object(log, &[], &pod.to_bytes());
                 }
             }
             StatusCode::NOT_FOUND => self.put(log, &[], ExpectedState::gone("", ""), None),
@@ -323,11 +325,15 @@ impl Write {
         }
     }
 
-    /// Records the answer to a POST, PUT or PATCH. RecordedBodys without a version, such as a `Status`, are not writes.
-    fn record_object(&self, log: &WriteLog, answer: &[u8]) {
+    /// Records the answer to a POST, PUT or PATCH. Answers without a version, such as a `Status`, are not writes.
+    fn record_object(&self, log: &WriteLog, sent: &[u8], answer: &[u8]) {
         let Some(version) = text(answer, &["metadata", "resourceVersion"]) else {
             return;
         };
+        if let Some(subresource) = &self.subresource {
+            let key = self.key(answer);
+            log.note_own(&self.resource(), &key, subresource, sent, answer);
+        }
         // An update that removes the last finalizer of a deleted object removes the object.
         let is_deleted = value_at(answer, &["metadata", "deletionTimestamp"]).is_some();
         let gone = if is_deleted && !self.is_terminating(answer) {
@@ -389,6 +395,14 @@ impl Write {
         expected: ExpectedState<Key>,
         object: Option<&[u8]>,
     ) {
+        log.record(&self.resource(), &self.key(answer), expected, object);
+    }
+
+    fn resource(&self) -> Resource<'_> {
+        Resource::new(&self.group, &self.version, &self.plural)
+    }
+
+    fn key(&self, answer: &[u8]) -> String {
         let name = match &self.name {
             Some(name) => name.clone(),
             // The server may have generated it.
@@ -399,13 +413,11 @@ impl Write {
             "" => text(answer, &["metadata", "namespace"]).unwrap_or_default(),
             namespace => namespace.to_owned(),
         };
-        let key = match (&*self.cluster, namespace.as_str()) {
+        match (&*self.cluster, namespace.as_str()) {
             ("", "") => name,
             ("", namespace) => format!("{namespace}/{name}"),
             (cluster, namespace) => format!("{cluster}:{namespace}/{name}"),
-        };
-        let resource = Resource::new(&self.group, &self.version, &self.plural);
-        log.record(&resource, &key, expected, object);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::builder::{Controller, Driven};
 use super::engine::{Engine, Failures};
 use super::handle::{ORDER, Stop, Stopped};
 use super::metrics::Figures;
+use super::own::Skip;
 use super::part::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
@@ -102,7 +103,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
-        let registered = self.register(&figures);
+        let skip = self.skip();
+        let registered = self.register(&figures, skip.as_ref());
         let drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
         // Dropping it ends them.
         let mut helpers = JoinSet::new();
@@ -141,6 +143,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             writes: self.writes,
             queue: self.queue,
             keep: self.keep,
+            skip,
             held: Held::new(&registered.0),
             left: 0,
             reconcile,
@@ -219,13 +222,14 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         }
     }
 
-    fn register(&mut self, figures: &Arc<Figures>) -> AllRegistered {
+    fn register(&mut self, figures: &Arc<Figures>, skip: Option<&Arc<Skip>>) -> AllRegistered {
         let intake = Intake {
             queue: self.queue.clone(),
             keep: self.keep.clone(),
             figures: Arc::clone(figures),
             counts: Arc::clone(&self.counts),
             debounce: self.debounce,
+            skip: skip.cloned(),
         };
         let mut options = HandlerOptions::default()
             .name(format!("controller {}", self.name))

@@ -9,6 +9,7 @@ use informer_core::Form;
 use super::handle::{Counts, LOW};
 use super::metrics::Figures;
 use super::only::Only;
+use super::own::{Skip, SkipOf};
 use super::predicate::Predicate;
 use super::start::{Places, Readiness, Registered};
 use crate::cache::entry::{Entry, Key};
@@ -21,53 +22,73 @@ use crate::informer::{HasSynced, Informer};
 type MissedStates<F> = Box<dyn Fn(&Entry<F>) + Send + Sync>;
 
 /// The destination of keys.
+#[derive(Clone)]
 pub(super) struct Intake {
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
     pub(super) figures: Arc<Figures>,
     pub(super) counts: Arc<Counts>,
     pub(super) debounce: Duration,
+    pub(super) skip: Option<Arc<Skip>>,
 }
 
 impl Intake {
     /// Returns a handler that adds the keys of changed objects, and a function for the states that it misses. Fresh changes
-    /// precede the initial list and resyncs.
+    /// precede the initial list and resyncs. `own` skips own writes.
     pub(super) fn handler<F: Form<Stored: Send + Sync + 'static>, I: IntoIterator<Item = Key>>(
         &self,
         map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
         when: Option<Predicate<F>>,
+        own: Option<SkipOf>,
     ) -> (Handlers<F>, MissedStates<F>) {
-        let (queue, keep, debounce) = (self.queue.clone(), self.keep.clone(), self.debounce);
-        let (figures, counts) = (Arc::clone(&self.figures), Arc::clone(&self.counts));
-        let put = Arc::new(move |entry: &Entry<F>, is_fresh: bool| {
-            for key in map(entry) {
-                if !keep.admits(&key) {
-                    continue;
-                }
-                if is_fresh {
-                    queue.add_after(key, debounce);
-                } else {
-                    queue.add_with_priority(key, LOW);
-                }
-            }
-            // The loop of the controller does not show them while all workers are busy.
-            figures.show(|| counts.metrics(queue.metrics()));
-        });
+        let (intake, map) = (self.clone(), Arc::new(map));
+        let put = {
+            let (intake, map) = (intake.clone(), Arc::clone(&map));
+            Arc::new(move |entry: &Entry<F>, is_fresh| intake.put(map(entry), is_fresh))
+        };
         let (add, delete, lost) = (Arc::clone(&put), Arc::clone(&put), Arc::clone(&put));
         let handlers = Handlers::new()
             .on_add(move |entry, is_initial| add(entry, !is_initial))
             .on_update(move |old, new| {
                 // A replay has the same state twice.
                 if old.is_same_state(new) {
-                    put(new, false);
-                } else if when.as_ref().is_none_or(|when| when.counts(old, new)) {
+                    return put(new, false);
+                }
+                if when.as_ref().is_some_and(|when| !when.counts(old, new)) {
+                    return;
+                }
+                let keys = |entry: &Entry<F>| map(entry).into_iter().collect::<Vec<Key>>();
+                match &own {
+                    Some(own) if keys(old) == keys(new) => {
+                        let keys = keys(new).into_iter();
+                        intake.put(keys.filter(|key| !own.takes(old, new, key)), true);
+                    }
                     // The owner may have changed.
-                    put(old, true);
-                    put(new, true);
+                    _ => {
+                        put(old, true);
+                        put(new, true);
+                    }
                 }
             })
             .on_delete(move |entry, _| delete(entry, true));
+        // A state that the handler misses may be anybody's.
         (handlers, Box::new(move |entry| lost(entry, true)))
+    }
+
+    fn put(&self, keys: impl IntoIterator<Item = Key>, is_fresh: bool) {
+        for key in keys {
+            if !self.keep.admits(&key) {
+                continue;
+            }
+            if is_fresh {
+                self.queue.add_after(key, self.debounce);
+            } else {
+                self.queue.add_with_priority(key, LOW);
+            }
+        }
+        // The loop of the controller does not show them while all workers are busy.
+        self.figures
+            .show(|| self.counts.metrics(self.queue.metrics()));
     }
 }
 

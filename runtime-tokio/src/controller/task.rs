@@ -211,6 +211,13 @@ impl Next {
         }
     }
 
+    /// Requeues the key at once, after its writes are seen. So a function that does one step in each run continues
+    /// although its own writes are [skipped](super::Controller::skip_own_writes).
+    #[must_use]
+    pub const fn again() -> Self {
+        Self::after(Duration::ZERO)
+    }
+
     /// Sets the priority of the key when it is requeued. Keys of higher priority come first.
     ///
     /// ```

@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use informer_core::json::{as_str, value_at};
 use informer_core::{Form, Resource, object::ExpectedState};
 use tokio::time::Instant;
 
+use super::own::{OwnWrite, OwnWrites};
 use super::task::Write;
 use crate::cache::entry::Key;
 use crate::cache::shown::{Awaited, AwaitedState, Leaves, ShowsWrites, Written};
@@ -59,7 +61,14 @@ const WRITTEN: [&str; 8] = [
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct WriteLog(Arc<Mutex<WriteLogState>>);
+pub struct WriteLog(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<WriteLogState>,
+    /// The writes of runs, which controllers [may skip](super::Controller::skip_own_writes).
+    own: Mutex<OwnWrites>,
+}
 
 #[derive(Default)]
 struct WriteLogState {
@@ -193,6 +202,43 @@ impl WriteLog {
         self.sweep();
     }
 
+    /// Records the answer to a PUT or PATCH of a subresource, like [`record`](Self::record), with the request that it
+    /// answers. So a controller can tell its own write from other changes:
+    /// see [`skip_own_writes`](super::Controller::skip_own_writes). It must be called in the task of the run. Both are the
+    /// JSON of their bodies, and the answer is that of the object or of its `Scale`.
+    pub fn record_subresource(
+        &self,
+        resource: &Resource<'_>,
+        key: &str,
+        subresource: &str,
+        request: &[u8],
+        answer: &[u8],
+    ) {
+        let text = |path: &[&str]| value_at(answer, path).and_then(as_str);
+        let Some(version) = text(&["metadata", "resourceVersion"]) else {
+            return;
+        };
+        self.note_own(resource, key, subresource, request, answer);
+        // A Scale has the version of its object, but not its labels.
+        let is_scale = text(&["kind"]).is_some_and(|kind| kind.eq_str("Scale"));
+        let expected = ExpectedState::at_version(&version.to_string());
+        self.record(resource, key, expected, (!is_scale).then_some(answer));
+    }
+
+    /// Notes that an answer has the state of a write, if this is called in the task of a run.
+    pub(super) fn note_own(
+        &self,
+        resource: &Resource<'_>,
+        key: &str,
+        subresource: &str,
+        request: &[u8],
+        answer: &[u8],
+    ) {
+        if let Some(write) = OwnWrite::of(resource, subresource, request, answer) {
+            self.own().put(&Key::new(key), write);
+        }
+    }
+
     /// Waits until the attached caches show every write that has been recorded so far. Writes are not awaited in the
     /// cache of an informer that had ended when they were recorded.
     ///
@@ -293,7 +339,14 @@ impl WriteLog {
 
     fn lock(&self) -> MutexGuard<'_, WriteLogState> {
         // No code of users runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.0.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn own(&self) -> MutexGuard<'_, OwnWrites> {
+        // No code of users runs under this lock.
+        let own = self.0.own.lock();
+        own.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@ use informer_core::{
 };
 
 use crate::cache::entry::{SharedObject, Store};
-use crate::cache::hashes::Hashes;
+use crate::cache::hashes::{Hashes, Kept};
 use crate::cache::index::Indexes;
 use crate::cache::panics::catch;
 use crate::driver::allocator::Headroom;
@@ -30,8 +30,8 @@ pub(crate) struct Batch<V> {
     pub(crate) persisted: Vec<u8>,
     /// Whether there is a journal.
     pub(crate) persists: bool,
-    /// Whether a predicate compares metadata.
-    pub(crate) hashes: bool,
+    /// What is kept beside each object.
+    pub(crate) kept: Kept,
     /// Whether a journal is being restored.
     pub(crate) restores: bool,
     /// The versions reached with this batch, if `on_version` is set.
@@ -126,7 +126,7 @@ impl<V> Batch<V> {
             places: Vec::new(),
             persisted: Vec::new(),
             persists: false,
-            hashes: false,
+            kept: Kept::Nothing,
             restores: false,
             versions: Vec::new(),
         }
@@ -182,11 +182,12 @@ impl<V> Batch<V> {
                 None => object = None,
             }
         }
-        let hashes = self.hashes.then(|| Hashes::of(&frame.raw));
+        let hashes = Hashes::kept(self.kept, &frame.raw);
+        let is_from_watch = frame.change != Change::Listed;
         self.push(
             frame.change,
             object
-                .map(|object| SharedObject::new(object, bytes, hashes))
+                .map(|object| SharedObject::new(object, bytes, is_from_watch, hashes))
                 .into(),
             persisted,
         );
@@ -210,7 +211,7 @@ impl<V> Batch<V> {
                 let raw = RawObject::parse(json);
                 let object = object_of(Guarded(decode).restore(&raw), &raw, key, report);
                 object
-                    .map(|object| SharedObject::new(object, json.len(), None))
+                    .map(|object| SharedObject::new(object, json.len(), false, None))
                     .into()
             }
             None => {
@@ -282,9 +283,13 @@ impl<V> Batch<V> {
                     }
                 }
                 // The bytes in a journal may lack pruned parts.
-                let hashes = (self.hashes && !self.restores).then(|| Hashes::of(&raw));
+                let hashes = match self.restores {
+                    true => None,
+                    false => Hashes::kept(self.kept, &raw),
+                };
+                let (bytes, is_from_watch) = (end - start, received.change != Change::Listed);
                 received.state = object
-                    .map(|object| SharedObject::new(object, end - start, hashes))
+                    .map(|object| SharedObject::new(object, bytes, is_from_watch, hashes))
                     .into();
                 received.compute_values(key, indexes, report);
                 start = end;

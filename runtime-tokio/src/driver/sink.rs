@@ -139,7 +139,7 @@ where
             self.look_for_finalizers(frame);
         }
         self.batch.persists = self.recorder.is_some();
-        self.batch.hashes = self.inner.hashes();
+        self.batch.kept = self.inner.kept();
         // A few events need no other thread, so their bytes need not be copied.
         let is_one_of_few =
             self.read < FEW && frame.change != Change::Listed && !self.pool.leaves_all();

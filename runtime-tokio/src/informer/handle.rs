@@ -11,6 +11,7 @@ use informer_core::{
 use tokio::sync::mpsc;
 
 use crate::cache::entry::{Entry, Key};
+use crate::cache::hashes::Kept;
 use crate::cache::reindex::Building;
 use crate::cache::shared::{Inner, Lost};
 use crate::cache::shown::ShowsWrites;
@@ -263,9 +264,9 @@ impl<F: Form> Informer<F> {
         self.inner.note_controller();
     }
 
-    /// Keeps what predicates compare beside each object from now on.
-    pub(crate) fn keep_hashes(&self) {
-        self.inner.keep_hashes();
+    /// Keeps this beside each object that is decoded from now on.
+    pub(crate) fn keep(&self, kept: Kept) {
+        self.inner.keep(kept);
     }
 
     pub(crate) fn resource(&self) -> informer_core::Resource<'_> {

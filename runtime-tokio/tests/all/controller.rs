@@ -2,6 +2,7 @@
 
 mod failures;
 mod order;
+mod own;
 mod start;
 mod writes;
 

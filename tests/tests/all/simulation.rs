@@ -110,6 +110,7 @@ fn the_informer_on_tokio_survives_its_users() {
         restored,
         waits,
         runs,
+        skipped,
     } = summary.figures;
     for often in [
         panics / 8,
@@ -119,6 +120,7 @@ fn the_informer_on_tokio_survives_its_users() {
         restored,
         waits / 2,
         runs / 10,
+        skipped / 2,
     ] {
         assert!(often > SEEDS_OF_RUNTIME, "{:?}", summary.figures);
     }

@@ -19,24 +19,36 @@ use crate::Context;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const CLEANUP: &str = "example.com/cleanup";
-const NAMESPACE: &str = "helpers";
 
 type Failure = Box<dyn core::error::Error + Send + Sync>;
 
 /// What the reconcile function did, in order.
 type Calls = Arc<Mutex<Vec<&'static str>>>;
 
-/// An object gets a finalizer, is applied, and is cleaned up before the server deletes it. Each step is an event.
+/// An object gets a finalizer, is applied, and is cleaned up before the server deletes it. Each step is an event. So it is in
+/// a controller that skips its own writes, since the finalizer is none to the status.
 pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcome {
+    for skips in [false, true] {
+        let namespace = format!("helpers-{skips}");
+        finalizes(&context, &namespace, skips).await?;
+    }
+    Ok(())
+}
+
+async fn finalizes(context: &Context, namespace: &str, skips: bool) -> Outcome {
     let kubectl = context.kubectl()?;
-    kubectl.run(&["create", "namespace", NAMESPACE]).await?;
+    kubectl.run(&["create", "namespace", namespace]).await?;
     let config = Kubeconfig::read_from(&context.kubeconfig)?;
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     let informers = Informers::new(Client::try_from(config)?);
     let client = informers.client();
 
     let calls = Calls::default();
-    let controller = Controller::new(informers.namespaced::<ConfigMap>(NAMESPACE).labels("app"));
+    let controller = Controller::new(informers.namespaced::<ConfigMap>(namespace).labels("app"));
+    let controller = match skips {
+        true => controller.skip_own_writes(["status"]),
+        false => controller,
+    };
     let handle = controller.handle();
     let recorder = Recorder::new(client.clone(), Reporter::from("helpers"));
     let running = {
@@ -47,7 +59,7 @@ pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcom
         )
     };
 
-    let maps = Api::<ConfigMap>::namespaced(client, NAMESPACE);
+    let maps = Api::<ConfigMap>::namespaced(client, namespace);
     let map = ConfigMap {
         metadata: ObjectMeta {
             name: Some("web".to_owned()),
@@ -69,7 +81,7 @@ pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcom
         "get",
         "events",
         "-n",
-        NAMESPACE,
+        namespace,
         "--sort-by=.metadata.name",
         "-o",
         "jsonpath={range .items[*]}{.involvedObject.name} {.reason} {end}",
@@ -90,7 +102,7 @@ pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcom
             "configmap",
             "web",
             "-n",
-            NAMESPACE,
+            namespace,
             "--wait=false",
         ])
         .await?;
@@ -120,7 +132,7 @@ pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcom
     handle.stop();
     running.await??;
     kubectl
-        .run(&["delete", "namespace", NAMESPACE, "--wait=false"])
+        .run(&["delete", "namespace", namespace, "--wait=false"])
         .await?;
     Ok(())
 }

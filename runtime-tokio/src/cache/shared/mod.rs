@@ -8,7 +8,7 @@ mod delivery;
 mod reports;
 mod sources;
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -26,6 +26,7 @@ use self::reports::Last;
 pub(crate) use self::reports::{MAP, METRICS, ON_VERSION, OnReport};
 use self::sources::Sources;
 use crate::cache::entry::{Key, SharedObject, Store};
+use crate::cache::hashes::Kept;
 use crate::cache::index::Indexes;
 use crate::cache::metrics::Figures;
 use crate::cache::retired::Retired;
@@ -54,8 +55,8 @@ pub(crate) struct Inner<V> {
     last: Mutex<Last>,
     pub(crate) figures: Figures,
     pub(crate) retired: Retired<V>,
-    /// Whether a predicate compares the metadata of objects.
-    hashes: AtomicBool,
+    /// What is kept beside each object.
+    kept: AtomicU8,
     /// Whether a controller reconciles its objects, of which it sees only a part.
     selects_for_controller: AtomicBool,
     /// Whether problems are written to stderr if nobody hears of them otherwise.
@@ -107,7 +108,7 @@ impl<V> Inner<V> {
         let reached = watch::Sender::new(reached.collect());
         Self {
             retired: Retired::default(),
-            hashes: AtomicBool::new(false),
+            kept: AtomicU8::new(Kept::Nothing as u8),
             selects_for_controller: AtomicBool::new(false),
             speaks: AtomicBool::new(true),
             figures: Figures::new(&name),
@@ -126,13 +127,18 @@ impl<V> Inner<V> {
         }
     }
 
-    /// Returns whether a predicate compares the metadata of objects.
-    pub(crate) fn hashes(&self) -> bool {
-        self.hashes.load(Ordering::Relaxed)
+    /// Returns what is to be kept beside each object.
+    pub(crate) fn kept(&self) -> Kept {
+        let kept = self.kept.load(Ordering::Relaxed);
+        let all = [Kept::BesideStatus, Kept::Metadata];
+        all.into_iter()
+            .find(|one| kept >= *one as u8)
+            .unwrap_or(Kept::Nothing)
     }
 
-    pub(crate) fn keep_hashes(&self) {
-        self.hashes.store(true, Ordering::Relaxed);
+    /// Keeps this beside each object that is decoded from now on.
+    pub(crate) fn keep(&self, kept: Kept) {
+        self.kept.fetch_max(kept as u8, Ordering::Relaxed);
     }
 
     /// Returns whether a controller reconciles its objects, of which it sees only a part.

@@ -1,5 +1,6 @@
 //! A controller that acts on the state that its caches show and writes to the server, while users write too. Its watches
-//! are slow and break, its requests are slow, and some of its runs fail after their writes.
+//! are slow and break, its requests are slow and lose their answers, and some of its runs fail after their writes. Some
+//! controllers skip their own writes to the status, and every change of a user must cause a run all the same.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,10 @@ struct Desk {
     own: BTreeMap<(&'static str, String), Own>,
     /// The version of the last deletion of each object by a user.
     deleted: BTreeMap<(&'static str, String), u64>,
+    /// The version of the last change of each set by a user.
+    changed: BTreeMap<String, u64>,
+    /// The version of each set that its last run has seen.
+    seen: BTreeMap<String, u64>,
     runs: u64,
     wrong: Option<Wrong>,
 }
@@ -55,6 +60,38 @@ struct Worker {
     desk: Arc<Mutex<Desk>>,
     dice: Arc<Mutex<Entropy<'static>>>,
     pods: Lister<Raw>,
+    status: StatusWrites,
+}
+
+/// How the controller writes the status of a set.
+#[derive(Clone, Copy, Debug)]
+struct StatusWrites {
+    /// In every run, and not only if the status differs.
+    always: bool,
+    based: Based,
+    /// Own writes are skipped.
+    skips: bool,
+}
+
+/// The state for which a status is written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Based {
+    /// That which the run has seen.
+    Seen,
+    /// That which the server has.
+    Read,
+    Any,
+}
+
+impl StatusWrites {
+    fn of_seed(seed: u64) -> Self {
+        let mut dice = Entropy::of(seed ^ 0x5c1b_57a7);
+        Self {
+            always: dice.one_in(2),
+            based: dice.pick(&[Based::Seen, Based::Read, Based::Any]),
+            skips: !dice.one_in(3),
+        }
+    }
 }
 
 impl Worker {
@@ -82,6 +119,11 @@ impl Worker {
         if status >= 300 {
             return Err(format!("{method} of {} {name}: {status}", resource.plural));
         }
+        let key = (resource.plural, name.to_owned());
+        if self.status.skips && self.below(8) == 0 {
+            lock(&self.desk).own.remove(&key);
+            return Err("the answer is lost".to_owned());
+        }
         let object: Value = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         let is_status = object["kind"] == "Status";
         let (expected, own) = if method == "DELETE" {
@@ -101,9 +143,13 @@ impl Worker {
         };
         let expected = expected.ok_or("the answer to a DELETE has no uid")?;
         let known = (!is_status).then_some(&answer[..]);
-        self.log
-            .record(&resource, &format!("prod/{name}"), expected, known);
-        let key = (resource.plural, name.to_owned());
+        let (object, log) = (format!("prod/{name}"), &self.log);
+        if resource.plural == SETS.plural {
+            let body = body.to_string().into_bytes();
+            log.record_subresource(&resource, &object, "status", &body, &answer);
+        } else {
+            log.record(&resource, &object, expected, known);
+        }
         lock(&self.desk).own.insert(key, own);
         Ok(())
     }
@@ -152,16 +198,64 @@ impl Worker {
             }
             Some(_) => {}
         }
-        if round(set, &STATUS).as_ref() == Some(&wanted) {
+        if round(set, &STATUS).as_ref() == Some(&wanted) && !self.status.always {
             return Ok(());
         }
-        // A set that has changed since is a conflict.
-        let version = set.resource_version().to_string();
-        let mut body = body;
-        body["metadata"]["resourceVersion"] = version.into();
         let condition = json!({ "type": "Round", "status": "True", "message": wanted });
-        body["status"] = json!({ "replicas": 1, "conditions": [condition] });
-        self.write("PUT", SETS, name, &body).await
+        let status = json!({ "replicas": 1, "conditions": [condition] });
+        if self.status.skips && self.below(4) == 0 {
+            self.travel().await;
+            let runs = lock(&self.desk).runs;
+            self.touch(name, self.below(4), runs);
+        }
+        let version = match self.status.based {
+            // A set that has changed since is a conflict.
+            Based::Seen => set.resource_version().to_string().into(),
+            Based::Read => {
+                let read = |server: &mut FakeServer| server.get("replicasets.apps", "prod", name);
+                let read = self.mock.with(read).unwrap_or_default();
+                read["metadata"]["resourceVersion"].clone()
+            }
+            Based::Any => Value::Null,
+        };
+        let patch = json!({ "metadata": { "resourceVersion": version }, "status": status });
+        self.write("PATCH", SETS, name, &patch).await
+    }
+
+    /// Another client changes the annotations of a set or its status.
+    fn touch(&self, name: &str, which: u32, number: u64) {
+        let text = format!("by another {number}");
+        let condition = json!({ "type": "Round", "status": "True", "message": text });
+        let (target, patch) = match which {
+            0 => (
+                "",
+                json!({ "metadata": { "annotations": { "round": text } } }),
+            ),
+            1 => ("/status", json!({ "status": { "replicas": 7 } })),
+            // The controller does not write it.
+            2 => (
+                "/status",
+                json!({ "status": { "observedGeneration": number } }),
+            ),
+            _ => (
+                "/status",
+                json!({ "status": { "conditions": [condition] } }),
+            ),
+        };
+        let write = Write {
+            method: "PATCH",
+            target: &format!("/apis/apps/v1/namespaces/prod/replicasets/{name}{target}"),
+            content_type: "application/merge-patch+json",
+            body: &patch.to_string().into_bytes(),
+        };
+        let now = self.mock.clock().now();
+        let (status, before, after) = self.mock.with(|server| {
+            let before = server.version();
+            (server.execute(now, write).0, before, server.version())
+        });
+        if status == 200 && after > before {
+            lock(&self.desk).changed.insert(name.to_owned(), after);
+        }
     }
 }
 
@@ -169,6 +263,8 @@ impl Desk {
     /// Checks the state that a run sees. Returns whether it may begin.
     fn begin(&mut self, name: &str, set: Option<&Entry<Raw>>, pod: Option<&Entry<Raw>>) -> bool {
         self.runs += 1;
+        let shown = set.and_then(|set| set.resource_version().to_string().parse().ok());
+        self.seen.insert(name.to_owned(), shown.unwrap_or_default());
         let mut wrong = None;
         if !self.running.insert(name.to_owned()) {
             wrong = Some(Wrong::new(
@@ -199,6 +295,20 @@ impl Desk {
         self.wrong = self.wrong.take().or(wrong);
         is_right
     }
+
+    /// Checks that the last run of each set has seen the last change by a user.
+    fn has_heard(&self, mock: &Server) -> Result<(), String> {
+        for (name, changed) in &self.changed {
+            let seen = self.seen.get(name).copied().unwrap_or_default();
+            let exists = mock.with(|server| server.get("replicasets.apps", "prod", name).is_some());
+            if exists && seen < *changed {
+                return Err(format!(
+                    "{name} was changed at {changed}, and its last run saw {seen}"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Runs a controller from a seed.
@@ -227,6 +337,7 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
         desk: Arc::default(),
         dice: Arc::new(Mutex::new(Entropy::of(!seed))),
         pods: pods.lister(),
+        status: StatusWrites::of_seed(seed),
     };
     // No run begins before its writes are seen, however long that takes.
     let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log))
@@ -240,12 +351,20 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
             Duration::from_secs(30),
         ))
         .write_deadline(PATIENCE * 4);
+    let controller = match worker.status.skips {
+        true => controller.skip_own_writes(["status"]),
+        false => controller,
+    };
     let handle = controller.handle();
     let running = worker.clone();
     let running = tokio::spawn(controller.run(move |task| running.clone().reconcile(task)));
     let desk = Arc::clone(&worker.desk);
+    let mut others = Entropy::of(seed ^ 0x70_0c4);
     for round in 0..STEPS {
         act(&worker, &mut dice, round);
+        if others.one_in(3) {
+            worker.touch(others.pick(&NAMES), others.below(4), round as u64);
+        }
         let pause = dice.pick(&[0, 1, 50, 500, 5_000]);
         sleep(Duration::from_millis(pause)).await;
         is_right(&desk)?;
@@ -264,6 +383,16 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
         format!("a Pod does not follow its set: {:?}", handle.metrics())
     })?;
     converged.unwrap_or(Ok(()))?;
+    let heard = async {
+        while lock(&desk).has_heard(&mock).is_err() {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let heard = timeout(PATIENCE, heard).await;
+    holds("heard", heard.is_ok(), &|| {
+        format!("{:?}", lock(&desk).has_heard(&mock))
+    })?;
+    let skipped = handle.metrics().own_writes_skipped;
     handle.stop();
     let ended = timeout(PATIENCE, running).await;
     holds("ended", matches!(ended, Ok(Ok(Ok(_)))), &|| {
@@ -274,6 +403,7 @@ pub(super) async fn play(seed: u64) -> Result<Figures, Wrong> {
     let runs = lock(&desk).runs;
     Ok(Figures {
         runs,
+        skipped,
         ..Figures::default()
     })
 }
@@ -306,7 +436,9 @@ fn act(worker: &Worker, dice: &mut Entropy<'_>, round: usize) {
             let template = json!({ "spec": { "nodeName": round.to_string() } });
             let set = json!({ "metadata": metadata, "spec": { "template": template } });
             // It always succeeds: the name is valid, and no version is required.
-            let _ = mock.put("replicasets.apps", set);
+            if let Ok(version) = mock.put("replicasets.apps", set) {
+                lock(&worker.desk).changed.insert(name.to_owned(), version);
+            }
         }
         5 => delete(SETS),
         6 => delete(PODS),
@@ -343,17 +475,20 @@ fn send(
         "{root}/{}/namespaces/prod/{}",
         resource.version, resource.plural
     );
-    let target = match method {
-        "POST" => collection,
-        // The controller writes only the status of a set.
-        "PUT" if resource.plural == SETS.plural => format!("{collection}/{name}/status"),
-        _ => format!("{collection}/{name}"),
+    let (target, content_type) = match method {
+        "POST" => (collection, "application/json"),
+        // Only the status of a set is patched.
+        "PATCH" => (
+            format!("{collection}/{name}/status"),
+            "application/merge-patch+json",
+        ),
+        _ => (format!("{collection}/{name}"), "application/json"),
     };
     let body = body.to_string().into_bytes();
     let write = Write {
         method,
         target: &target,
-        content_type: "application/json",
+        content_type,
         body: &body,
     };
     let now = mock.clock().now();

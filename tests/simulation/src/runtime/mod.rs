@@ -53,6 +53,8 @@ pub struct Figures {
     pub waits: u64,
     /// The number of runs of a controller.
     pub runs: u64,
+    /// The number of own writes that caused no run.
+    pub skipped: u64,
 }
 
 /// The simulation of the informer on tokio. Its other threads have this planted bug.
@@ -108,6 +110,7 @@ impl Simulation for Runtime {
         sum.restored += one.restored;
         sum.waits += one.waits;
         sum.runs += one.runs;
+        sum.skipped += one.skipped;
     }
 
     fn shrink(self, seed: u64, _: &mut dyn FnMut(&u64) -> bool) -> (u64, String) {
