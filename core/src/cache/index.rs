@@ -162,6 +162,19 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(key, held)| (key, &held.object)))
     }
 
+    /// Returns the objects that have each of these values in its index, with their keys: pairs of an index and a value. Only the
+    /// objects of the rarest value are visited.
+    ///
+    /// # Errors
+    /// Fails if an index does not exist. A value without objects is no error.
+    pub fn by_indexes(
+        &self,
+        values: &[(&str, &str)],
+    ) -> Result<impl Iterator<Item = (&S::Text, &T)>, IndexError> {
+        let found = self.store.select_all(&self.table, values)?;
+        Ok(found.map(|(key, held)| (key, &held.object)))
+    }
+
     /// Calls `f` once for each value that any object has in an index.
     pub fn index_values(&self, name: &str, mut f: impl FnMut(&str)) {
         if let Ok(index) = self.store.number(name) {

@@ -295,22 +295,62 @@ impl<T, S: Storage> Store<T, S> {
         index: u16,
         value: &str,
     ) -> impl Iterator<Item = (&'a S::Text, &'a Held<T>)> {
+        let ids = self.ids_with(table, index, value);
+        ids.filter_map(move |id| table.entry(id))
+    }
+
+    /// Returns the objects that have each of these values in its index.
+    pub(crate) fn select_all<'a>(
+        &'a self,
+        table: &'a Table<Held<T>, S>,
+        values: &[(&str, &str)],
+    ) -> Result<impl Iterator<Item = (&'a S::Text, &'a Held<T>)>, IndexError> {
+        let mut rarest: Option<(usize, u16, &str)> = None;
+        for (name, value) in values {
+            let index = self.number(name)?;
+            let count = self.postings.slots_with(index, value).len();
+            if rarest.is_none_or(|(least, ..)| count < least) {
+                rarest = Some((count, index, *value));
+            }
+        }
+        let ids = rarest.into_iter();
+        let ids = ids.flat_map(|(_, index, value)| self.ids_with(table, index, value));
+        let ids = ids.filter(move |&id| {
+            values.iter().all(|(name, value)| {
+                let index = self.declared(name);
+                index.is_ok_and(|index| self.has_value(table, id, index, value))
+            })
+        });
+        Ok(ids.filter_map(move |id| table.entry(id)))
+    }
+
+    fn ids_with<'a>(
+        &'a self,
+        table: &'a Table<Held<T>, S>,
+        index: u16,
+        value: &str,
+    ) -> impl Iterator<Item = SlotId> {
         // Depending on the storage, only one of the two iterators has elements.
         let listed = self.postings.slots_with(index, value).iter().copied();
         let scanned = self
             .ids(table)
             .take(if S::Postings::SCANS { self.len } else { 0 });
-        let scanned = scanned.filter(move |&id| {
-            let Some((key, held)) = table.entry(id) else {
-                return false;
-            };
-            let mut has = false;
-            self.each_value(index, key.as_ref(), &held.object, &mut |v| {
-                has |= v == value;
-            });
-            has
+        let scanned = scanned.filter(move |&id| self.has_value(table, id, index, value));
+        listed.chain(scanned)
+    }
+
+    fn has_value(&self, table: &Table<Held<T>, S>, id: SlotId, index: u16, value: &str) -> bool {
+        if !S::Postings::SCANS {
+            return self.postings.has(id, index, value);
+        }
+        let Some((key, held)) = table.entry(id) else {
+            return false;
+        };
+        let mut has = false;
+        self.each_value(index, key.as_ref(), &held.object, &mut |v| {
+            has |= v == value;
         });
-        listed.chain(scanned).filter_map(move |id| table.entry(id))
+        has
     }
 
     pub(crate) fn each_index_value(

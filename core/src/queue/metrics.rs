@@ -1,5 +1,6 @@
 //! Metrics of a work queue.
 
+use alloc::vec::Vec;
 use core::ops::AddAssign;
 use core::time::Duration;
 
@@ -23,6 +24,8 @@ use core::time::Duration;
 pub struct QueueMetrics {
     /// The number of keys that are ready.
     pub depth: usize,
+    /// Their numbers by priority, from the highest. A priority without keys is left out.
+    pub depths: Vec<(i32, usize)>,
     /// The number of keys that are being processed.
     pub working: usize,
     /// The number of delayed keys.
@@ -65,6 +68,7 @@ impl QueueMetrics {
         };
         Self {
             depth: 0,
+            depths: Vec::new(),
             working: 0,
             delayed: 0,
             adds: 0,

@@ -61,6 +61,8 @@ pub struct PolledQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
     items: BTreeMap<K, Item>,
     /// The ready keys, by priority and then in the order in which they were added.
     ready: BTreeMap<Place, K>,
+    /// Their numbers by priority.
+    depths: BTreeMap<Reverse<i32>, usize>,
     /// The same keys, in the order in which they became ready.
     ages: BTreeMap<u64, Place>,
     /// How many keys in a row have passed the oldest.
@@ -144,6 +146,7 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         Self {
             items: BTreeMap::new(),
             ready: BTreeMap::new(),
+            depths: BTreeMap::new(),
             ages: BTreeMap::new(),
             passed: 0,
             delayed: BTreeMap::new(),
@@ -186,6 +189,7 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
 
     fn make_ready(&mut self, now: Instant, key: K, priority: i32) {
         let number = self.next;
+        let mut before = None;
         let item = self.items.entry(key.clone()).or_default();
         let place = match &mut item.dirty {
             Some(dirty) if priority <= dirty.priority => return,
@@ -193,7 +197,7 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
                 dirty.priority = priority;
                 // It keeps its age.
                 dirty.place.as_mut().map(|(place, age)| {
-                    self.ready.remove(place);
+                    before = Some(*place);
                     *place = (Reverse(priority), number);
                     (*place, *age)
                 })
@@ -210,6 +214,9 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
                 place
             }
         };
+        if let Some(before) = before {
+            self.remove(&before);
+        }
         if let Some((place, age)) = place {
             self.put(place, age, key);
         }
@@ -218,7 +225,19 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     fn put(&mut self, place: Place, age: u64, key: K) {
         self.next += 1;
         self.ready.insert(place, key);
+        *self.depths.entry(place.0).or_default() += 1;
         self.ages.insert(age, place);
+    }
+
+    fn remove(&mut self, place: &Place) -> Option<K> {
+        let key = self.ready.remove(place)?;
+        if let Some(depth) = self.depths.get_mut(&place.0) {
+            *depth -= 1;
+            if *depth == 0 {
+                self.depths.remove(&place.0);
+            }
+        }
+        Some(key)
     }
 
     /// Adds a key after a delay, or now if the delay is zero. Of several delays for a key, the earliest applies. A
@@ -272,7 +291,7 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
         let is_due = self.passed >= MOST_PASSED;
         let place = if is_due { oldest } else { first };
         self.passed = if place == oldest { 0 } else { self.passed + 1 };
-        let key = self.ready.remove(&place)?;
+        let key = self.remove(&place)?;
         let began = (now, self.next);
         self.next += 1;
         if let Some(item) = self.items.get_mut(&key) {
@@ -412,11 +431,20 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     pub fn metrics(&self, now: Instant) -> QueueMetrics {
         let mut metrics = self.metrics.clone();
         let due = self.delayed.range(..(now, u64::MAX));
-        let ready = due.clone().filter(|(_, key)| {
-            let item = self.items.get(key);
-            item.is_none_or(|item| item.dirty.is_none() && item.working.is_none())
+        let ready = due.clone().filter_map(|(_, key)| {
+            let item = self.items.get(key)?;
+            let is_new = item.dirty.is_none() && item.working.is_none();
+            item.delayed.filter(|_| is_new)
         });
-        metrics.depth = self.ready.len() + ready.count();
+        let mut depths = self.depths.clone();
+        for delayed in ready {
+            *depths.entry(Reverse(delayed.priority)).or_default() += 1;
+        }
+        metrics.depth = depths.values().sum();
+        let depths = depths.into_iter();
+        metrics.depths = depths
+            .map(|(Reverse(priority), depth)| (priority, depth))
+            .collect();
         metrics.working = self.working.len();
         metrics.delayed = self.delayed.len() - due.count();
         metrics.longest_running = self

@@ -386,9 +386,11 @@ fn a_higher_priority_goes_first() {
     queue.add(at(0), "first");
     queue.add(at(0), "second");
     queue.add_with_priority(at(0), "urgent", 7);
+    assert_eq!(queue.metrics(at(0)).depths, [(7, 1), (0, 2), (-100, 1)]);
     // It is raised, behind others of that priority. It is never lowered.
     queue.add(at(0), "resync");
     queue.add_with_priority(at(0), "urgent", -100);
+    assert_eq!(queue.metrics(at(0)).depths, [(7, 1), (0, 3)]);
     let order: Vec<_> = core::iter::from_fn(|| queue.take(at(0))).collect();
     assert_eq!(order, ["urgent", "first", "second", "resync"]);
     // The same while it is being processed or delayed.
@@ -400,6 +402,7 @@ fn a_higher_priority_goes_first() {
     }
     queue.add_after_with_priority(at(0), "third", ms(5), 2);
     queue.add_after(at(0), "third", ms(1));
+    assert_eq!(queue.metrics(at(1)).depths, [(2, 1), (1, 1), (0, 1)]);
     let order: Vec<_> = core::iter::from_fn(|| queue.take(at(1))).collect();
     assert_eq!(order, ["third", "first", "second"]);
 }

@@ -151,6 +151,8 @@ pub trait Postings: Default {
     fn set_seed(&mut self, seed: u64);
     /// Returns the slots that have `value` in `index`.
     fn slots_with(&self, index: u16, value: &str) -> &[SlotId];
+    /// Returns whether a slot has `value` in `index`.
+    fn has(&self, id: SlotId, index: u16, value: &str) -> bool;
     /// Calls `f` once for each slot that has any of `values`.
     fn slots_sharing(&self, values: &Self::Values, f: &mut dyn FnMut(SlotId));
     /// Calls `f` once for each distinct value of `index`.

@@ -242,6 +242,14 @@ impl Postings for HeapPostings {
             .unwrap_or_default()
     }
 
+    fn has(&self, id: SlotId, index: u16, value: &str) -> bool {
+        let Some(value) = self.find(self.hash(index, value), index, value) else {
+            return false;
+        };
+        let members = self.members.get(id.index()).map(Members::as_slice);
+        members.is_some_and(|places| places.iter().any(|(own, _)| *own == value))
+    }
+
     fn slots_sharing(&self, values: &Self::Values, f: &mut dyn FnMut(SlotId)) {
         let mut done: Vec<SlotId> = Vec::new();
         for (index, text) in values {

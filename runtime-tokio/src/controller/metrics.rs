@@ -1,11 +1,15 @@
 //! Metrics of a controller, for the page and for the `metrics` facade. Without that feature the facade gets none.
 
 #[cfg(feature = "metrics")]
-use core::time::Duration;
+use core::{sync::atomic::AtomicBool, time::Duration};
+#[cfg(feature = "metrics")]
+use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "metrics")]
 use std::sync::{Mutex, PoisonError};
 
 use super::handle::ControllerMetrics;
+#[cfg(feature = "metrics")]
+use super::handle::ORDER;
 #[cfg(feature = "metrics")]
 use crate::health::figure::Of;
 #[cfg(any(feature = "metrics", feature = "page"))]
@@ -37,6 +41,13 @@ pub(crate) const FIGURES: &[Figure<ControllerMetrics>] = figures! {
     counter "informer_controller_runs_cut_total" "Runs that were cut by a stop, or because the key moved to another controller." |c| Some(c.cut as f64);
 };
 
+/// The name and the help of the gauges of keys by priority, which also have the label `priority`.
+#[cfg(any(feature = "metrics", feature = "page"))]
+pub(crate) const DEPTHS: (&str, &str) = (
+    "informer_controller_depth",
+    "Keys that wait for a worker, by priority.",
+);
+
 /// Returns the labels of a series. Metrics of the queue have the name twice, as in controller-runtime.
 #[cfg(any(feature = "metrics", feature = "page"))]
 pub(crate) fn labels<'a>(
@@ -59,6 +70,27 @@ pub(crate) struct Figures {
     name: String,
     #[cfg(feature = "metrics")]
     cells: std::sync::OnceLock<Vec<Cell>>,
+    #[cfg(feature = "metrics")]
+    depths: Mutex<BTreeMap<i32, metrics::Gauge>>,
+    /// Its name is among those of the controllers that run.
+    #[cfg(feature = "metrics")]
+    has_name: AtomicBool,
+}
+
+/// The names of the controllers that run.
+#[cfg(feature = "metrics")]
+fn names() -> std::sync::MutexGuard<'static, BTreeSet<String>> {
+    static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for Figures {
+    fn drop(&mut self) {
+        if self.has_name.load(ORDER) {
+            names().remove(&self.name);
+        }
+    }
 }
 
 #[cfg(feature = "metrics")]
@@ -76,11 +108,21 @@ impl Figures {
         Self {
             name: name.to_owned(),
             cells: std::sync::OnceLock::new(),
+            depths: Mutex::default(),
+            has_name: AtomicBool::new(false),
         }
     }
 
     /// Looks up the metrics. This is done once, when the controller starts, so the recorder must be installed by then.
     pub(crate) fn begin(&self) {
+        if names().insert(self.name.clone()) {
+            self.has_name.store(true, ORDER);
+        } else {
+            tracing::warn!(
+                controller = self.name,
+                "another controller of this name runs, so their metrics are mixed: set `Controller::name`"
+            );
+        }
         let cell = |figure: &Figure<ControllerMetrics>| {
             let labels: Vec<metrics::Label> = labels(figure, &self.name)
                 .map(|(label, value)| metrics::Label::new(label, value.to_owned()))
@@ -118,6 +160,7 @@ impl Figures {
             return;
         };
         let metrics = metrics();
+        self.show_depths(&metrics.queue.depths);
         for (figure, cell) in FIGURES.iter().zip(cells) {
             let value = figure.number(&metrics).unwrap_or_default();
             match (cell, &figure.of) {
@@ -136,6 +179,28 @@ impl Figures {
                 }
                 (Cell::Histogram(..), Of::Number(_)) => {}
             }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
+    fn show_depths(&self, depths: &[(i32, usize)]) {
+        let (name, help) = DEPTHS;
+        let mut gauges = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        for (priority, gauge) in &*gauges {
+            if depths.iter().all(|(shown, _)| shown != priority) {
+                gauge.set(0.0);
+            }
+        }
+        for (priority, depth) in depths {
+            let gauge = gauges.entry(*priority).or_insert_with(|| {
+                metrics::describe_gauge!(name, help);
+                let labels = [
+                    ("controller", self.name.clone()),
+                    ("priority", priority.to_string()),
+                ];
+                metrics::gauge!(name, &labels)
+            });
+            gauge.set(*depth as f64);
         }
     }
 }

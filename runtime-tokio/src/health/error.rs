@@ -4,6 +4,7 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
+use crate::cache::entry::Key;
 use crate::health::Trouble;
 
 /// Returns the text of an error with those of its sources.
@@ -131,3 +132,27 @@ impl fmt::Display for NotSynced {
 impl Error for NotSynced {}
 
 informer_core::readable_errors!(NotSynced);
+
+/// Nothing is known of an object, so that its absence from the cache means nothing.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The informer does not watch the namespace or the cluster of the key.
+    #[error("{informer} does not watch the namespace of {key}: add it to its namespaces")]
+    NotWatched {
+        /// The name of the informer.
+        informer: String,
+        /// The key of the object.
+        key: Key,
+    },
+    /// The first list is missing.
+    #[error("{informer} has had no list that could have {key}: wait until it is synced")]
+    NotListed {
+        /// The name of the informer.
+        informer: String,
+        /// The key of the object.
+        key: Key,
+    },
+}
+
+informer_core::readable_errors!(ReadError);

@@ -8,6 +8,7 @@ use informer_core::{Form, cache::IndexError, selector::LabelSelector};
 use crate::cache::entry::{Entry, Key};
 use crate::cache::shared::Inner;
 use crate::cache::users::Users;
+use crate::health::error::ReadError;
 
 /// Reads the cache of an informer. It never sends a request, and never waits for the network or for parsing.
 ///
@@ -76,6 +77,42 @@ impl<F: Form> Lister<F> {
         Some(Entry::new(key.clone(), object.clone()))
     }
 
+    /// Returns an object like [`get`](Self::get). `None` means that the informer selects no such object.
+    ///
+    /// ```
+    /// # fn find(pods: informer_tokio::Lister<informer_tokio::Raw>) {
+    /// match pods.try_get("prod", "web") {
+    ///     Ok(Some(pod)) => println!("{pod}"),
+    ///     Ok(None) => println!("it does not exist"),
+    ///     Err(error) => println!("{error}"), // pods.v1 does not watch the namespace of prod/web: …
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the informer does not watch the namespace, or has not had a list of it since it was started.
+    pub fn try_get(&self, namespace: &str, name: &str) -> Result<Option<Entry<F>>, ReadError> {
+        let key = match namespace {
+            "" => Key::new(name),
+            namespace => Key::new(&format!("{namespace}/{name}")),
+        };
+        let listed = self
+            .0
+            .each_source(|_, source| source.has(key.as_str()).then_some(source.is_complete));
+        let mut listed = listed.into_iter().flatten().peekable();
+        let informer = || self.0.name.clone();
+        if listed.peek().is_none() {
+            let informer = informer();
+            return Err(ReadError::NotWatched { informer, key });
+        }
+        // Of several shards, the object may be in any.
+        if !listed.all(|is_listed| is_listed) {
+            let informer = informer();
+            return Err(ReadError::NotListed { informer, key });
+        }
+        Ok(self.get_by_key(key.as_str()))
+    }
+
     /// Returns all objects, in no particular order.
     #[must_use]
     pub fn list(&self) -> Vec<Entry<F>> {
@@ -104,6 +141,29 @@ impl<F: Form> Lister<F> {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Entry<F>>, IndexError> {
         let cache = self.0.cache();
         let found = cache.by_index(name, value)?;
+        Ok(found
+            .map(|(key, object)| Entry::new(key.clone(), object.clone()))
+            .collect())
+    }
+
+    /// Returns the objects that have each of these values in its index, in no particular order: pairs of an index and a
+    /// value. The index `namespace` always exists. All objects have no values at all.
+    ///
+    /// ```
+    /// # fn find(pods: informer_tokio::Lister<informer_tokio::Raw>) -> Result<(), informer_tokio::informer::IndexError> {
+    /// let running = pods.by_indexes(&[("node", "n1"), ("phase", "Running"), ("namespace", "prod")])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if an index does not exist. A value without objects is not an error.
+    pub fn by_indexes(&self, values: &[(&str, &str)]) -> Result<Vec<Entry<F>>, IndexError> {
+        if values.is_empty() {
+            return Ok(self.list());
+        }
+        let cache = self.0.cache();
+        let found = cache.by_indexes(values)?;
         Ok(found
             .map(|(key, object)| Entry::new(key.clone(), object.clone()))
             .collect())

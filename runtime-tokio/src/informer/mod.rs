@@ -9,7 +9,7 @@ mod wait;
 
 pub use {
     crate::driver::Driver,
-    crate::health::error::{Ended, Missing, NotSynced, StillUnsynced},
+    crate::health::error::{Ended, Missing, NotSynced, ReadError, StillUnsynced},
     builder::Builder,
     informer_core::{
         OwnedResource,

@@ -5,7 +5,7 @@ use core::fmt::{self, Write as _};
 use informer_core::queue::Spread;
 
 use crate::controller::ControllerMetrics;
-use crate::controller::metrics::{FIGURES, labels};
+use crate::controller::metrics::{DEPTHS, FIGURES, labels};
 use crate::health::figure::{Figure, Of, figures};
 use crate::health::{HandlerHealth, Health, State};
 
@@ -128,6 +128,17 @@ fn of_controllers(out: &mut String, all: &[(String, ControllerMetrics)]) -> fmt:
                     }
                 }
             }
+        }
+    }
+    let (series, help) = DEPTHS;
+    head(out, series, "gauge", help)?;
+    for (controller, metrics) in all {
+        let controller = Label(controller);
+        for (priority, depth) in &metrics.queue.depths {
+            writeln!(
+                out,
+                "{series}{{controller=\"{controller}\",priority=\"{priority}\"}} {depth}"
+            )?;
         }
     }
     Ok(())

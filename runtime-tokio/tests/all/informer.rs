@@ -69,6 +69,17 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
     assert_eq!(names(&lister.list_in("other")), "");
     assert_eq!(names(&lister.by_index("node", "n1").unwrap()), "a,b");
     assert_eq!(names(&lister.by_index("node", "n9").unwrap()), "");
+    let of = |values: &[(&str, &str)]| Some(names(&lister.by_indexes(values).ok()?));
+    for (values, found) in [
+        (&[("node", "n1"), ("namespace", "prod")][..], Some("a,b")),
+        (&[("namespace", "prod"), ("node", "n2")], Some("c")),
+        (&[("node", "n1"), ("node", "n2")], Some("")),
+        (&[("node", "n1"), ("namespace", "test")], Some("")),
+        (&[("node", "n1"), ("zone", "z")], None),
+        (&[], Some("a,b,c")),
+    ] {
+        assert_eq!(of(values).as_deref(), found, "{values:?}");
+    }
     assert_eq!(
         lister.by_index("zone", "z").err(),
         Some(IndexError::Unknown)
@@ -89,6 +100,8 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
     );
     assert_eq!(a.string_at(&["spec", "nodeName"]).as_deref(), Some("n1"));
     assert!(lister.get("prod", "z").is_none());
+    assert!(matches!(lister.try_get("prod", "a"), Ok(Some(_))));
+    assert!(matches!(lister.try_get("prod", "z"), Ok(None)));
 
     pods.add_index("name", |pod, value| {
         value(
@@ -234,6 +247,19 @@ async fn a_wait_for_sync_fails_with_the_reason_at_the_end() {
     for namespace in ["edge: ", "prod: "] {
         let reason = error.split_once(namespace).unwrap().1;
         assert!(reason.contains("cannot list resource"), "{error}");
+    }
+    for (namespace, why) in [
+        (
+            "edge",
+            "pods.v1 has had no list that could have edge/a: wait until it is synced",
+        ),
+        (
+            "test",
+            "pods.v1 does not watch the namespace of test/a: add it to its namespaces",
+        ),
+    ] {
+        let read = pods.lister().try_get(namespace, "a");
+        assert_eq!(read.unwrap_err().to_string(), why);
     }
     driver.abort();
     let _ = driver.await;

@@ -506,6 +506,11 @@ async fn controllers_show() {
     while !is_shown() {
         sleep(Duration::from_millis(5)).await;
     }
+    // The last Pod waits with the priority of a change.
+    let of_changes = format!("informer_controller_depth{{{of},priority=0}}");
+    while recorder.gauge(&of_changes) != Some(1.0) {
+        sleep(Duration::from_millis(5)).await;
+    }
     let workers = recorder.gauge(&format!("controller_runtime_active_workers{{{of}}}"));
     assert_eq!(workers, Some(1.0));
     let times = recorder.count(&format!(
@@ -534,6 +539,8 @@ async fn controllers_show() {
             metrics.reconcile.count
         ),
         "controller_runtime_active_workers{controller=\"<the> \\\"controller\\\" (2)\"} 1"
+            .to_owned(),
+        "informer_controller_depth{controller=\"<the> \\\"controller\\\" (2)\",priority=\"0\"} 1"
             .to_owned(),
         format!(
             "controller_runtime_reconcile_total{{controller=\"<the> \\\"controller\\\"\",result=\"error\"}} {}",
