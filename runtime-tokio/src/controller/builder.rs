@@ -10,22 +10,18 @@ use informer_core::transport::BoxFuture;
 use informer_core::{Form, queue::RateLimit};
 use tokio::sync::watch;
 
-use super::handle::{AllKeys, ControllerHandle, Counts, HealthOf, Stop};
+use super::follow::{AllKeys, Driven, Followed, HealthOf, Source};
+use super::handle::{ControllerHandle, Counts, Stop};
+use super::live::Live;
 use super::only::Only;
-use super::own::SkipOf;
 use super::owned::OwnerKind;
 use super::part::Part;
-use super::predicate::Predicate;
-use super::provided::{IntoInformer, IntoOwned, Provided};
+use super::provided::{IntoInformer, IntoOwned};
 use super::results::{Reconciled, Results};
 use super::seat::Seat;
-use super::sources::{Intake, Watched};
-use super::start::Registered;
 use super::task::Failure;
 use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
-use crate::cache::hashes::Kept;
-use crate::cache::shared::MAP;
 use crate::controller::queue::WorkQueue;
 use crate::election::{Election, Leadership, LeaseClient, MembersClient, Replica, ReplicaWork};
 use crate::handler::HandlerOptions;
@@ -90,12 +86,9 @@ pub struct Controller<F: Form> {
     pub(super) stop: Arc<watch::Sender<Stop>>,
     pub(super) rechecks: Arc<watch::Sender<u64>>,
     pub(super) counts: Arc<Counts>,
+    pub(super) live: Arc<Live>,
 }
 
-/// Registers with an informer when the controller runs.
-pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
-/// Stops an informer, and the future that runs it.
-pub(super) type Driven = (Box<dyn Fn() + Send>, BoxFuture<'static, ()>);
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
@@ -135,6 +128,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             stop: Arc::new(watch::Sender::new(Stop::No)),
             rechecks: Arc::new(watch::Sender::new(0)),
             counts: Arc::default(),
+            live: Arc::default(),
         }
         .watches(provided, |entry| [entry.key().clone()])
     }
@@ -193,44 +187,17 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         I: IntoInformer,
         K: IntoIterator<Item = Key>,
     {
-        let Provided {
-            informer,
-            driver,
-            writes,
-            when,
-        } = informer.into_informer();
-        if when.as_ref().is_some_and(Predicate::reads_metadata) {
-            informer.keep(Kept::Metadata);
-        }
-        if let Some(driver) = driver {
-            let (driven, shown) = (informer.clone(), informer.clone());
-            self.drivers.push((Box::new(move || driven.stop()), driver));
-            self.health.push(Arc::new(move || shown.health()));
-        }
-        let own = writes.clone();
-        if let Some(log) = writes.filter(|log| !self.writes.iter().any(|other| other.is(log))) {
+        let followed = Followed::new(informer, map);
+        self.sources.push(followed.register);
+        self.drivers.extend(followed.driver);
+        self.health.extend(followed.health);
+        self.all.push(followed.all);
+        if let Some(log) = followed
+            .log
+            .filter(|log| !self.writes.iter().any(|other| other.is(log)))
+        {
             self.writes.push(log);
         }
-        let map = Arc::new(map);
-        let (all, mapped) = (informer.lister().uncounted(), Arc::clone(&map));
-        self.all.push(Arc::new(move |add| {
-            for entry in all.list() {
-                all.hook(MAP, || {
-                    mapped(&entry).into_iter().for_each(&mut *add);
-                });
-            }
-        }));
-        self.sources.push(Box::new(move |intake, options| {
-            let map = move |entry: &Entry<I::Form>| map(entry);
-            let own = intake.skip.as_ref().zip(own);
-            let own = own.map(|(skip, log)| SkipOf::new(skip, &log, &informer.resource()));
-            if own.is_some() {
-                informer.keep(Kept::BesideStatus);
-            }
-            let (handler, lost) = intake.handler(map, when, own);
-            let handle = informer.add_intake(options, handler, lost);
-            Box::new(Watched { informer, handle })
-        }));
         self
     }
 
@@ -498,6 +465,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             stop: Arc::clone(&self.stop),
             rechecks: Arc::clone(&self.rechecks),
             counts: Arc::clone(&self.counts),
+            live: Arc::clone(&self.live),
         }
     }
 }

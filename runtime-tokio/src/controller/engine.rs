@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 
 use super::builder::OnFailure;
 use super::handle::{Counts, LOW, ORDER, Stop, Stopped};
+use super::live::Live;
 use super::metrics::Figures;
 use super::only::Only;
 use super::own::Skip;
@@ -60,6 +61,7 @@ pub(super) struct Engine<F: Form, C> {
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
     pub(super) skip: Option<Arc<Skip>>,
+    pub(super) live: Arc<Live>,
     pub(super) held: Held,
     /// The keys that should come again after a stop was requested.
     pub(super) left: usize,
@@ -129,6 +131,11 @@ where
         }
         let attempt = self.queue.requeues(work.key());
         let writes = Writes::default();
+        for log in self.live.logs() {
+            if !self.writes.iter().any(|other| other.is(&log)) {
+                self.writes.push(log);
+            }
+        }
         let began = self.writes.iter().map(WriteLog::begin).collect();
         let (key, recorded) = (work.key().clone(), Arc::clone(&writes));
         let (reconcile, lister) = (Arc::clone(&self.reconcile), self.lister.clone());

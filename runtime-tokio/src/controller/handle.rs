@@ -7,19 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use informer_core::queue::{QueueMetrics, Spread};
 use tokio::sync::watch;
 
+use super::follow::{AllKeys, Followed, HealthOf};
+use super::live::{Ended, Live};
 use super::only::Only;
+use super::provided::IntoInformer;
 use super::seat::Seat;
-use crate::cache::entry::Key;
+use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
 use crate::health::Health;
 
 /// The priority of keys that no change added: the initial list and resyncs. It is that of controller-runtime.
 pub(super) const LOW: i32 = -100;
-
-/// Passes on the keys that follow from all objects of an informer.
-pub(super) type AllKeys = Arc<dyn Fn(&mut dyn FnMut(Key)) + Send + Sync>;
-/// Returns the health of an informer.
-pub(super) type HealthOf = Arc<dyn Fn() -> Health + Send + Sync>;
 
 /// Stops a controller, adds keys to it and returns its metrics. It is cheap to clone.
 #[derive(Clone)]
@@ -32,6 +30,7 @@ pub struct ControllerHandle {
     pub(super) stop: Arc<watch::Sender<Stop>>,
     pub(super) rechecks: Arc<watch::Sender<u64>>,
     pub(super) counts: Arc<Counts>,
+    pub(super) live: Arc<Live>,
 }
 
 /// How a controller is to stop. A later variant takes precedence.
@@ -178,6 +177,36 @@ impl ControllerHandle {
         }
     }
 
+    /// Adds an informer while the controller runs, like [`Controller::watches`](super::Controller::watches): the keys that `map`
+    /// returns for its objects are reconciled. So a controller follows kinds that it learns of while it runs.
+    ///
+    /// Runs do not wait for its first list: until then, [`Lister::try_get`](crate::Lister::try_get) fails. If it cannot be
+    /// listed or ends, the controller continues. The controller runs a driver that it gets with the informer, and stops it
+    /// at its own end.
+    ///
+    /// ```
+    /// use informer_tokio::{Informer, Key, Raw};
+    /// use informer_tokio::controller::ControllerHandle;
+    ///
+    /// fn follow(handle: &ControllerHandle, widgets: &Informer<Raw>) -> Result<(), informer_tokio::controller::Ended> {
+    ///     handle.watch(widgets, |widget| widget.label("app").map(|app| Key::new(&format!("{}/{app}", widget.namespace()))))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the controller has ended.
+    pub fn watch<I, K>(
+        &self,
+        informer: I,
+        map: impl Fn(&Entry<I::Form>) -> K + Send + Sync + 'static,
+    ) -> Result<(), Ended>
+    where
+        I: IntoInformer,
+        K: IntoIterator<Item = Key>,
+    {
+        self.live.add(Followed::new(informer, map))
+    }
+
     /// Adds the keys that follow from all existing objects of all informers, after those that have changed, for example
     /// after the result of [`Controller::only`](super::Controller::only) has changed.
     pub fn enqueue_all(&self) {
@@ -186,7 +215,8 @@ impl ControllerHandle {
                 self.queue.add_with_priority(key, LOW);
             }
         };
-        self.all.iter().for_each(|all| all(&mut add));
+        let live = self.live.all();
+        self.all.iter().chain(&live).for_each(|all| all(&mut add));
     }
 
     /// Evaluates [`Controller::only`](super::Controller::only) again for all keys. Runs of keys that no longer belong
@@ -210,7 +240,9 @@ impl ControllerHandle {
     /// Returns the health of the informers that the controller runs.
     #[must_use]
     pub fn health(&self) -> Vec<Health> {
-        self.health.iter().map(|health| health()).collect()
+        let live = self.live.health();
+        let health = self.health.iter().chain(&live);
+        health.map(|health| health()).collect()
     }
 
     pub(super) fn raise(&self, stop: Stop) {

@@ -2,7 +2,9 @@
 
 mod builder;
 mod engine;
+mod follow;
 mod handle;
+mod live;
 pub(crate) mod metrics;
 mod only;
 mod own;
@@ -33,6 +35,7 @@ pub use signal::StopSignal;
 pub use {
     builder::Controller,
     handle::{ControllerHandle, ControllerMetrics, Stopped},
+    live::Ended,
     owned::{Owned, OwnedObject, Owner},
     predicate::Predicate,
     provided::{IntoInformer, IntoOwned, Provided, When},

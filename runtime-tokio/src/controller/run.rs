@@ -12,9 +12,11 @@ use informer_core::{Form, report::OneLine};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::builder::{Controller, Driven};
+use super::builder::Controller;
 use super::engine::{Engine, Failures};
+use super::follow::Driven;
 use super::handle::{ORDER, Stop, Stopped};
+use super::live::LeaveOnDrop;
 use super::metrics::Figures;
 use super::own::Skip;
 use super::part::ResignOnDrop;
@@ -104,7 +106,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
         let skip = self.skip();
-        let registered = self.register(&figures, skip.as_ref());
+        let (registered, live) = self.register(&figures, skip.as_ref());
         let drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
         // Dropping it ends them.
         let mut helpers = JoinSet::new();
@@ -144,6 +146,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             queue: self.queue,
             keep: self.keep,
             skip,
+            live: Arc::clone(&self.live),
             held: Held::new(&registered.0),
             left: 0,
             reconcile,
@@ -163,7 +166,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         // No further events are received.
         drop(registered);
         let stopped = engine.shut_down(self.drain, &mut stop).await;
-        end(seat.as_ref(), drivers, stop).await;
+        end(seat.as_ref(), drivers, &live, stop).await;
         if stopped != Stopped::default() {
             tracing::info!(
                 controller = engine.name,
@@ -222,7 +225,11 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         }
     }
 
-    fn register(&mut self, figures: &Arc<Figures>, skip: Option<&Arc<Skip>>) -> AllRegistered {
+    fn register(
+        &mut self,
+        figures: &Arc<Figures>,
+        skip: Option<&Arc<Skip>>,
+    ) -> (AllRegistered, LeaveOnDrop) {
         let intake = Intake {
             queue: self.queue.clone(),
             keep: self.keep.clone(),
@@ -237,25 +244,28 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         if let Some(period) = self.resync {
             options = options.resync(period);
         }
+        // A resync replays only the controller's own objects, so each key is reconciled once rather than once per related
+        // object.
+        let of_related = HandlerOptions::default()
+            .name(options.name.clone())
+            .backlog(self.backlog)
+            .resync(Duration::ZERO);
         let mut registered = AllRegistered(Vec::new());
         for (number, source) in self.sources.drain(..).enumerate() {
-            // A resync replays only the controller's own objects, so each key is reconciled once rather than once per
-            // related object.
-            let options = match number {
-                0 => &options,
-                _ => &HandlerOptions::default()
-                    .name(options.name.clone())
-                    .backlog(self.backlog)
-                    .resync(Duration::ZERO),
-            };
+            let options = if number == 0 { &options } else { &of_related };
             registered.0.push(source(&intake, options));
         }
-        registered
+        (registered, self.live.begin(&intake, &of_related))
     }
 }
 
 /// Releases the Lease and stops the drivers, until a cut is requested.
-async fn end(seat: Option<&Arc<ResignOnDrop>>, mut drivers: Drivers, stop: watch::Receiver<Stop>) {
+async fn end(
+    seat: Option<&Arc<ResignOnDrop>>,
+    mut drivers: Drivers,
+    live: &LeaveOnDrop,
+    stop: watch::Receiver<Stop>,
+) {
     let mut cut = stop.clone();
     tokio::join!(
         async {
@@ -267,7 +277,7 @@ async fn end(seat: Option<&Arc<ResignOnDrop>>, mut drivers: Drivers, stop: watch
         },
         async {
             if *stop.borrow() != Stop::Cut {
-                drivers.stop().await;
+                tokio::join!(drivers.stop(), live.stop());
             }
         }
     );

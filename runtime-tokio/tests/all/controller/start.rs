@@ -184,3 +184,49 @@ async fn a_namespace_whose_list_hangs_holds_up_nothing() {
         assert_eq!((stopped.waiting, stopped.delayed, stopped.cut), (1, 0, 0));
     }
 }
+
+/// Informers are added before the controller runs, while it runs and when it has ended.
+#[tokio::test(start_paused = true)]
+async fn an_informer_is_added_while_the_controller_runs() {
+    let mock = with_sets(["a"]);
+    mock.create("pods", pod("one", &[])).unwrap();
+    mock.create("configmaps", set("early", 0)).unwrap();
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let controller = Controller::new(&sets);
+    let handle = controller.handle();
+    let to_a = |_: &informer_tokio::Entry<Raw>| [Key::new("prod/a")];
+    let maps = informer(&mock, Resource::new("", "v1", "configmaps"));
+    handle
+        .watch(&maps, |map| [Key::new(&format!("prod/{}", map.name()))])
+        .unwrap();
+    let running = run(controller, noting(&log));
+    sleep(secs(5)).await;
+    assert_eq!(names(&log), ["prod/a", "prod/early"]);
+
+    // The controller runs its driver. That of the other resource never has a list.
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS).seed(2);
+    handle.watch(pods, to_a).unwrap();
+    let unknown = Resource::new("example.com", "v1", "widgets");
+    let widgets = Informer::<Raw>::builder_for(&mock.transport(), unknown).seed(3);
+    handle.watch(widgets, to_a).unwrap();
+    sleep(secs(5)).await;
+    assert_eq!(names(&log), ["prod/a"], "the Pod exists");
+    mock.put("pods", pod("one", &[("ReplicaSet", "x", true)]))
+        .unwrap();
+    sleep(secs(5)).await;
+    assert_eq!(names(&log), ["prod/a"], "the Pod was changed");
+    handle.enqueue_all();
+    sleep(secs(5)).await;
+    assert_eq!(names(&log), ["prod/a", "prod/early"]);
+    let shown = handle.health();
+    let synced: Vec<bool> = shown.iter().map(|health| health.synced).collect();
+    assert_eq!(synced, [true, false]);
+
+    running.stop().await;
+    let shown = handle.health();
+    assert!(shown.is_empty(), "{shown:?}");
+    let ended = handle.watch(&maps, to_a).unwrap_err();
+    assert_eq!(ended.to_string(), "the controller has ended");
+    assert!(maps.health().handlers.is_empty());
+}
