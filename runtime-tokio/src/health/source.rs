@@ -21,6 +21,8 @@ use crate::health::{SourceHealth, State, Trouble};
 #[derive(Debug)]
 pub(crate) struct SourceRecord {
     pub(crate) resource: OwnedResource,
+    /// The namespaces that other sources have. It is empty if this one is of a namespace.
+    except: Vec<String>,
     /// The cluster, if there are several.
     pub(crate) cluster: String,
     /// The number of the join of its cluster. Versions of another join mean nothing.
@@ -138,6 +140,7 @@ impl SourceRecord {
     pub(crate) fn new(resource: OwnedResource) -> Self {
         Self {
             resource,
+            except: Vec::new(),
             cluster: String::new(),
             join: 0,
             is_complete: false,
@@ -164,7 +167,22 @@ impl SourceRecord {
     pub(crate) fn has(&self, key: &str) -> bool {
         let (cluster, namespace) = place(key);
         let of = self.resource.as_ref().namespace.unwrap_or_default();
-        self.cluster == cluster && (of.is_empty() || of == namespace)
+        let is_other = || !self.except.iter().any(|except| except == namespace);
+        self.cluster == cluster && (of == namespace || of.is_empty() && is_other())
+    }
+
+    /// Leaves out these namespaces, unless it is of a namespace.
+    pub(crate) fn except(mut self, namespaces: &[String]) -> Self {
+        if self
+            .resource
+            .as_ref()
+            .namespace
+            .unwrap_or_default()
+            .is_empty()
+        {
+            self.except = namespaces.to_vec();
+        }
+        self
     }
 
     /// Returns whether its first list is missing, and is not in progress without a failure so far. Nobody knows when the

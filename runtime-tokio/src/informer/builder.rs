@@ -5,8 +5,8 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    Decode, Form, OwnedResource, Report, Transport, audit::AuditConfig, cache::CacheConfig,
-    resource::Shard, transport::SendTransport,
+    Decode, Form, OwnedResource, Report, Resource, Transport, audit::AuditConfig,
+    cache::CacheConfig, resource::Shard, transport::SendTransport,
 };
 use tokio::sync::mpsc;
 
@@ -42,6 +42,8 @@ pub struct Builder<T, F: Form, D = <F as Form>::Decoder> {
     resource: OwnedResource,
     /// The namespaces, if there are several.
     namespaces: Vec<String>,
+    /// The namespaces with selectors of their own.
+    parts: Vec<OwnedResource>,
     /// The shards, if there are several.
     shards: Vec<Shard>,
     audit: Option<AuditConfig>,
@@ -116,6 +118,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             decode,
             resource,
             namespaces: Vec::new(),
+            parts: Vec::new(),
             shards: Vec::new(),
             audit: None,
             copy: None,
@@ -141,6 +144,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     /// Restricts the informer to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
+        self.parts.clear();
         self.resource = self.resource.as_ref().namespace(namespace).into();
         self
     }
@@ -170,6 +174,43 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         self.resource = self.resource.as_ref().namespace("").into();
         self.copy = Some(T::clone);
         self.namespaces = namespaces;
+        self.parts.clear();
+        self
+    }
+
+    /// Restricts the informer to parts of the resource: namespaces with selectors of their own, in one cache. `parts` gets the
+    /// resource without selectors. The part without a namespace is that of all others. Selectors of the builder apply to
+    /// each part as well.
+    ///
+    /// # Panics
+    /// Panics if there are no parts, or if two of them have the same namespace.
+    ///
+    /// ```
+    /// # use informer_tokio::Raw;
+    /// # use informer_tokio::informer::Builder;
+    /// # use informer_tokio::transport::BoxTransport;
+    /// # fn example(pods: Builder<BoxTransport, Raw>) {
+    /// let pods = pods.parts(|pods| {
+    ///     vec![pods.namespace("prod"), pods.namespace("test").labels("app=web"), pods.labels("tier=infra")]
+    /// });
+    /// # }
+    /// ```
+    pub fn parts(mut self, parts: impl FnOnce(Resource<'_>) -> Vec<Resource<'_>>) -> Self
+    where
+        T: Clone,
+    {
+        let mut whole = self.resource.as_ref().namespace("");
+        (whole.label_selector, whole.field_selector) = (None, None);
+        let mut parts: Vec<OwnedResource> = parts(whole).into_iter().map(Into::into).collect();
+        assert!(!parts.is_empty(), "name at least one part");
+        let namespace = |part: &OwnedResource| part.as_ref().namespace.map(str::to_owned);
+        parts.sort_by_key(namespace);
+        let is_same = |pair: &[OwnedResource]| namespace(&pair[0]) == namespace(&pair[1]);
+        assert!(!parts.windows(2).any(is_same), "name each namespace once");
+        self.resource = self.resource.as_ref().namespace("").into();
+        self.copy = Some(T::clone);
+        self.namespaces.clear();
+        self.parts = parts;
         self
     }
 
@@ -340,6 +381,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             decode: self.decode,
             resource: self.resource,
             namespaces: self.namespaces,
+            parts: self.parts,
             shards: self.shards,
             audit: self.audit,
             settings: self.settings,
@@ -389,7 +431,10 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
         let sources = match self.members {
             Some(_) => None,
-            None => Some(sources(&self.resource, &self.namespaces, &self.shards)),
+            None if self.parts.is_empty() => {
+                Some(sources(&self.resource, &self.namespaces, &self.shards))
+            }
+            None => Some(sources_of_parts(&self.resource, &self.parts, &self.shards)),
         };
         let count = sources.as_ref().map_or(0, Vec::len);
         let inner: Inner<D::Value> = Inner::new(
@@ -467,14 +512,53 @@ fn sources(
             .map(|namespace| whole.namespace(namespace))
             .collect();
     }
-    if !shards.is_empty() {
-        let parts = sources.iter().flat_map(|source| {
-            let parts = shards.iter();
-            parts.map(|shard| source.shard(*shard))
-        });
-        sources = parts.collect();
+    in_shards(sources, shards)
+}
+
+/// Each part with the selectors of all, in each shard. The part without a namespace leaves out those of the other parts.
+fn sources_of_parts(
+    resource: &OwnedResource,
+    parts: &[OwnedResource],
+    shards: &[Shard],
+) -> Vec<OwnedResource> {
+    let whole = resource.as_ref();
+    let named = parts.iter().filter_map(|part| part.as_ref().namespace);
+    let others: Vec<String> = named
+        .filter(|namespace| !namespace.is_empty())
+        .map(|namespace| format!("metadata.namespace!={namespace}"))
+        .collect();
+    let both = |one: Option<&str>, other: Option<&str>| {
+        let selectors: Vec<&str> = one.into_iter().chain(other).collect();
+        selectors.join(",")
+    };
+    let sources = parts.iter().flat_map(|part| {
+        let part = part.as_ref();
+        let labels = both(whole.label_selector, part.label_selector);
+        let mut fields = both(whole.field_selector, part.field_selector);
+        if part.namespace.unwrap_or_default().is_empty() {
+            let others = others.join(",");
+            let all = [&*fields, &*others]
+                .into_iter()
+                .filter(|one| !one.is_empty());
+            fields = all.collect::<Vec<_>>().join(",");
+        }
+        let mut part = part;
+        part.label_selector = Some(&*labels).filter(|labels| !labels.is_empty());
+        part.field_selector = Some(&*fields).filter(|fields| !fields.is_empty());
+        in_shards(vec![part], shards)
+    });
+    sources.collect()
+}
+
+fn in_shards(sources: Vec<Resource<'_>>, shards: &[Shard]) -> Vec<OwnedResource> {
+    if shards.is_empty() {
+        return sources.into_iter().map(Into::into).collect();
     }
-    sources.into_iter().map(Into::into).collect()
+    let parts = sources.iter().flat_map(|source| {
+        let parts = shards.iter();
+        parts.map(|shard| source.shard(*shard))
+    });
+    parts.map(Into::into).collect()
 }
 
 impl<T, F: Form, D> core::fmt::Debug for Builder<T, F, D> {

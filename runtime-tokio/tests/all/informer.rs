@@ -336,3 +336,57 @@ async fn a_long_list_leaves_turns_to_others() {
     }
     assert!(seen.len() > 10, "{seen:?}");
 }
+
+/// Each namespace has selectors of its own, and so have all others together.
+#[tokio::test(start_paused = true)]
+async fn parts_have_selectors_of_their_own() {
+    let mock = server();
+    let pod = |namespace: &str, name: &str, app: &str| {
+        let labels = json!({ "app": app, "tier": "front" });
+        json!({ "metadata": { "name": name, "namespace": namespace, "labels": labels } })
+    };
+    for namespace in ["prod", "test", "edge", "lab"] {
+        for app in ["web", "db"] {
+            mock.create("pods", pod(namespace, app, app)).unwrap();
+        }
+    }
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        .parts(|pods| {
+            vec![
+                pods.namespace("prod"),
+                pods.namespace("test").labels("app=db"),
+                pods.labels("app=web"),
+            ]
+        })
+        .labels("tier=front")
+        .seed(1)
+        .spawn();
+    pods.synced().await.unwrap();
+    let keys = || {
+        let mut keys: Vec<String> = pods
+            .lister()
+            .list()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        keys.sort();
+        keys.join(" ")
+    };
+    assert_eq!(keys(), "edge/web lab/web prod/db prod/web test/db");
+    // An object of a namespace with a part of its own is none of the others.
+    let mut events = pods.subscribe();
+    next(&mut events, 6).await;
+    for namespace in ["test", "edge"] {
+        let name = format!("new-{namespace}");
+        mock.create("pods", pod(namespace, &name, "web")).unwrap();
+    }
+    assert_eq!(next(&mut events, 1).await, ["+new-edge"]);
+    mock.update("pods", pod("edge", "new-edge", "db")).unwrap();
+    assert_eq!(next(&mut events, 1).await, ["-new-edge"]);
+    let written = mock.update("pods", pod("test", "db", "web")).unwrap();
+    assert_eq!(next(&mut events, 1).await, ["-db"]);
+    let written = written.to_string();
+    let gone = pods.wait_for_write("test/db", written.as_str());
+    timeout(PATIENCE, gone).await.unwrap().unwrap();
+    assert!(matches!(pods.lister().try_get("lab", "db"), Ok(None)));
+}

@@ -99,10 +99,17 @@ impl<V> Inner<V> {
         let count = u16::try_from(sources.len()).unwrap_or(u16::MAX);
         let mut cache = Cache::new(config, count, seed);
         cache.keep_discarded();
+        let namespaces = sources
+            .iter()
+            .filter_map(|source| source.as_ref().namespace);
+        let namespaces: Vec<String> = namespaces
+            .filter(|namespace| !namespace.is_empty())
+            .map(str::to_owned)
+            .collect();
         let records: BTreeMap<_, _> = cache
             .sources()
             .zip(sources)
-            .map(|(id, resource)| (id, SourceRecord::new(resource)))
+            .map(|(id, resource)| (id, SourceRecord::new(resource).except(&namespaces)))
             .collect();
         let reached = records.keys().map(|id| (*id, ResourceVersion::default()));
         let reached = watch::Sender::new(reached.collect());
@@ -148,8 +155,12 @@ impl<V> Inner<V> {
 
     /// Notes that a controller reconciles its objects.
     pub(crate) fn note_controller(&self) {
-        let resource = self.resource.as_ref();
-        let selects = resource.label_selector.is_some() || resource.field_selector.is_some();
+        let selects = |resource: &OwnedResource| {
+            let resource = resource.as_ref();
+            resource.label_selector.is_some() || resource.field_selector.is_some()
+        };
+        let parts = self.each_source(|_, source| selects(&source.resource));
+        let selects = selects(&self.resource) || parts.contains(&true);
         self.selects_for_controller
             .fetch_or(selects, Ordering::Relaxed);
     }
