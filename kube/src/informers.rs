@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{Decode, Form, Meta, OwnedResource, Raw};
+use informer_core::{Decode, Form, Meta, OwnedResource, Raw, Resource};
 use informer_tokio::controller::{
     IntoInformer, IntoOwned, Owned, Owner, Provided, RecordWrites, WriteLog,
 };
@@ -191,6 +191,7 @@ impl Informers {
             resource,
             namespaces: Vec::new(),
             namespaces_where: None,
+            parts: None,
             form: PhantomData,
         }
     }
@@ -260,8 +261,12 @@ pub struct Request<'a, F, By = Typed> {
     resource: OwnedResource,
     namespaces: Vec<String>,
     namespaces_where: Option<String>,
+    parts: Option<Parts>,
     form: PhantomData<fn() -> (F, By)>,
 }
+
+/// Returns the parts of a resource.
+type Parts = Box<dyn FnOnce(Resource<'_>) -> Vec<Resource<'_>> + Send>;
 
 /// Marks a [`Request`] for objects of kube's types.
 #[derive(Debug)]
@@ -281,6 +286,30 @@ impl<'a, F: Form, By> Request<'a, F, By> {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         assert!(!self.namespaces.is_empty(), "name at least one namespace");
         self.namespaces_where = None;
+        self.parts = None;
+        self
+    }
+
+    /// Restricts the informer to namespaces with selectors of their own; see
+    /// [`parts`](informer_tokio::informer::Builder::parts) of its builder.
+    ///
+    /// # Panics
+    /// [`get`](Self::get) panics if there are no parts or two of one namespace, and in informers of
+    /// [several clusters](Informers::of_clusters).
+    ///
+    /// ```
+    /// # fn example(informers: informer_kube::Informers) {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// let maps = informers.all::<ConfigMap>().parts(|maps| vec![maps.namespace("prod"), maps.labels("app=web")]);
+    /// # }
+    /// ```
+    pub fn parts(
+        mut self,
+        parts: impl FnOnce(Resource<'_>) -> Vec<Resource<'_>> + Send + 'static,
+    ) -> Self {
+        self.namespaces.clear();
+        self.namespaces_where = None;
+        self.parts = Some(Box::new(parts));
         self
     }
 
@@ -288,6 +317,7 @@ impl<'a, F: Form, By> Request<'a, F, By> {
     /// [`namespaces_where`](informer_tokio::factory::Request::namespaces_where) of the factory.
     pub fn namespaces_where(mut self, selector: &str) -> Self {
         self.namespaces.clear();
+        self.parts = None;
         self.namespaces_where = Some(selector.to_owned());
         self
     }
@@ -331,6 +361,7 @@ impl<'a, F: Form, By> Request<'a, F, By> {
             resource: self.resource,
             namespaces: self.namespaces,
             namespaces_where: self.namespaces_where,
+            parts: self.parts,
             form: PhantomData,
         }
     }
@@ -346,11 +377,13 @@ impl<'a, F: Form, By> Request<'a, F, By> {
             .informers
             .factory
             .with::<F, _>(self.resource.as_ref(), F::Decoder::default());
-        let informer = match &self.namespaces_where {
-            Some(selector) => request.namespaces_where(selector).get(),
-            None if self.namespaces.is_empty() => request.get(),
-            None => request.namespaces(self.namespaces).get(),
+        let request = match (self.namespaces_where, self.parts) {
+            (Some(selector), _) => request.namespaces_where(&selector),
+            (None, Some(parts)) => request.parts(parts),
+            (None, None) if self.namespaces.is_empty() => request,
+            (None, None) => request.namespaces(self.namespaces),
         };
+        let informer = request.get();
         self.informers.writes.attach(&informer);
         informer
     }

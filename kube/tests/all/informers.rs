@@ -105,7 +105,19 @@ async fn informers_are_shared_and_end_with_their_last_user() {
     let metadata = informers.all::<ConfigMap>().metadata().get();
     let found = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
     let dynamic = informers.of_resource(&found).get();
+    let parts = || {
+        let maps = informers.all::<ConfigMap>();
+        maps.parts(|maps| {
+            vec![
+                maps.namespace("prod").labels("app=x"),
+                maps.labels("app!=x"),
+            ]
+        })
+        .get()
+    };
+    let (of_parts, same) = (parts(), parts());
     informers.factory().synced().await.unwrap();
+    assert_eq!(of_parts.lister().len(), 2, "all but that of prod");
     assert_eq!(
         first.lister().get("prod", "a").unwrap().get().name_any(),
         "a"
@@ -118,8 +130,10 @@ async fn informers_are_shared_and_end_with_their_last_user() {
         "a"
     );
     let opened = mock.log().iter().count();
-    assert_eq!(opened, 6, "the first and the second share a watch");
-    drop((of_two, first, second, raw, metadata, dynamic));
+    assert_eq!(opened, 8, "equal requests share a watch");
+    drop((
+        of_two, first, second, raw, metadata, dynamic, of_parts, same,
+    ));
     settle().await;
     assert!(informers.factory().health().is_empty());
 }

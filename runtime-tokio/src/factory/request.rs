@@ -18,6 +18,7 @@ use crate::cache::users::Users;
 use crate::driver::Member;
 use crate::erased::BoxTransport;
 use crate::handler::{HandlerHandle, Handlers};
+use crate::informer::parts::parts_of;
 use crate::informer::{Builder, Informer, Kind, selector_methods};
 
 impl Factory {
@@ -82,6 +83,7 @@ pub struct Request<'a, F: Form, D = <F as Form>::Decoder> {
     resource: OwnedResource,
     namespaces: Vec<String>,
     namespaces_where: Option<String>,
+    parts: Vec<OwnedResource>,
     decode: D,
     form: PhantomData<fn() -> F>,
 }
@@ -93,6 +95,7 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             resource,
             namespaces: Vec::new(),
             namespaces_where: None,
+            parts: Vec::new(),
             decode,
             form: PhantomData,
         }
@@ -112,6 +115,7 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         assert!(!self.namespaces.is_empty(), "name at least one namespace");
         self.namespaces_where = None;
+        self.parts.clear();
         self.namespaces.sort();
         self.namespaces.dedup();
         if self.namespaces.first().is_some_and(String::is_empty) || self.is_cluster_scoped() {
@@ -135,7 +139,20 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     /// ```
     pub fn namespaces_where(mut self, selector: &str) -> Self {
         self.namespaces.clear();
+        self.parts.clear();
         self.namespaces_where = (!self.is_cluster_scoped()).then(|| selector.to_owned());
+        self
+    }
+
+    /// Restricts the informer to namespaces with selectors of their own; see [`Builder::parts`].
+    ///
+    /// # Panics
+    /// Panics as [`Builder::parts`] does, and in a factory of [several clusters](Factory::of_clusters).
+    pub fn parts(mut self, parts: impl FnOnce(Resource<'_>) -> Vec<Resource<'_>>) -> Self {
+        assert!(!self.factory.inner.of_clusters, "parts are of one cluster");
+        self.namespaces.clear();
+        self.namespaces_where = None;
+        self.parts = parts_of(&self.resource, parts);
         self
     }
 
@@ -161,6 +178,7 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             resource: self.resource.clone(),
             namespaces: self.namespaces.clone(),
             namespaces_where: self.namespaces_where.clone(),
+            parts: self.parts.clone(),
         };
         // It is requested before the table is locked, and without a new informer it ends at once.
         let namespaces = self.namespaces_where.as_ref().map(|selector| {
@@ -235,13 +253,16 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     fn builder(self) -> Builder<BoxTransport, F, D> {
         let inner = &self.factory.inner;
         let selector = self.namespaces_where.as_deref();
-        let name = name(&self.resource, &self.namespaces, selector);
+        let name = name(&self.resource, &self.namespaces, &self.parts, selector);
         let transport = inner.clusters().all.get("").cloned();
         let transport = transport.map(|(transport, _)| transport);
         let mut builder =
             Builder::of_parts(transport, self.resource, self.decode).name(name.clone());
         if !self.namespaces.is_empty() && !inner.of_clusters {
             builder = builder.namespaces(self.namespaces);
+        }
+        if !self.parts.is_empty() {
+            builder = builder.with_parts(self.parts);
         }
         builder.settings = inner.settings.clone();
         let seed = &mut builder.settings.seed;
@@ -262,6 +283,7 @@ impl<F: Form, D> fmt::Debug for Request<'_, F, D> {
                 &name(
                     &self.resource,
                     &self.namespaces,
+                    &self.parts,
                     self.namespaces_where.as_deref(),
                 ),
             )
@@ -299,7 +321,12 @@ fn follow(
 }
 
 /// Returns the informer's name, which includes everything that distinguishes it from others of its form.
-fn name(resource: &OwnedResource, namespaces: &[String], selector: Option<&str>) -> String {
+fn name(
+    resource: &OwnedResource,
+    namespaces: &[String],
+    parts: &[OwnedResource],
+    selector: Option<&str>,
+) -> String {
     let mut name = resource.to_string();
     let resource = resource.as_ref();
     let mut add = |word: &str, text: &str| {
@@ -309,6 +336,16 @@ fn name(resource: &OwnedResource, namespaces: &[String], selector: Option<&str>)
         }
     };
     add(" in ", &namespaces.join(","));
+    for part in parts.iter().map(OwnedResource::as_ref) {
+        add(
+            " in ",
+            part.namespace
+                .filter(|namespace| !namespace.is_empty())
+                .unwrap_or("others"),
+        );
+        add(" with labels ", part.label_selector.unwrap_or_default());
+        add(" with fields ", part.field_selector.unwrap_or_default());
+    }
     add(" in namespaces with ", selector.unwrap_or_default());
     add(" with labels ", resource.label_selector.unwrap_or_default());
     add(" with fields ", resource.field_selector.unwrap_or_default());

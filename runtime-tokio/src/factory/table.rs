@@ -70,6 +70,8 @@ pub(super) struct SlotKey {
     pub(super) namespaces: Vec<String>,
     /// The labels of the namespaces that join and leave.
     pub(super) namespaces_where: Option<String>,
+    /// The namespaces with selectors of their own.
+    pub(super) parts: Vec<OwnedResource>,
 }
 
 impl SlotKey {

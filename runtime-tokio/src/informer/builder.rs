@@ -15,6 +15,7 @@ use crate::cache::shared::{Inner, OnReport, OnVersion};
 use crate::driver::journal::Journal;
 use crate::driver::{Audits, Driver, DriverParts, Member, Transports};
 use crate::erased::BoxTransport;
+use crate::informer::parts::{parts_of, sources};
 use crate::informer::{Informer, Kind, Settings, selector_methods, settings_methods};
 
 /// The builder of an informer.
@@ -199,18 +200,18 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     where
         T: Clone,
     {
-        let mut whole = self.resource.as_ref().namespace("");
-        (whole.label_selector, whole.field_selector) = (None, None);
-        let mut parts: Vec<OwnedResource> = parts(whole).into_iter().map(Into::into).collect();
-        assert!(!parts.is_empty(), "name at least one part");
-        let namespace = |part: &OwnedResource| part.as_ref().namespace.map(str::to_owned);
-        parts.sort_by_key(namespace);
-        let is_same = |pair: &[OwnedResource]| namespace(&pair[0]) == namespace(&pair[1]);
-        assert!(!parts.windows(2).any(is_same), "name each namespace once");
+        let parts = parts_of(&self.resource, parts);
         self.resource = self.resource.as_ref().namespace("").into();
-        self.copy = Some(T::clone);
         self.namespaces.clear();
+        self.with_parts(parts)
+    }
+
+    pub(crate) fn with_parts(mut self, parts: Vec<OwnedResource>) -> Self
+    where
+        T: Clone,
+    {
         self.parts = parts;
+        self.copy = Some(T::clone);
         self
     }
 
@@ -431,10 +432,12 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
         let sources = match self.members {
             Some(_) => None,
-            None if self.parts.is_empty() => {
-                Some(sources(&self.resource, &self.namespaces, &self.shards))
-            }
-            None => Some(sources_of_parts(&self.resource, &self.parts, &self.shards)),
+            None => Some(sources(
+                &self.resource,
+                &self.namespaces,
+                &self.parts,
+                &self.shards,
+            )),
         };
         let count = sources.as_ref().map_or(0, Vec::len);
         let inner: Inner<D::Value> = Inner::new(
@@ -496,69 +499,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         let driver = Driver::new(inner, parts, queue);
         (informer, driver)
     }
-}
-
-/// Each namespace in each shard is a source.
-fn sources(
-    resource: &OwnedResource,
-    namespaces: &[String],
-    shards: &[Shard],
-) -> Vec<OwnedResource> {
-    let whole = resource.as_ref();
-    let mut sources = vec![whole];
-    if !namespaces.is_empty() {
-        let namespaces = namespaces.iter();
-        sources = namespaces
-            .map(|namespace| whole.namespace(namespace))
-            .collect();
-    }
-    in_shards(sources, shards)
-}
-
-/// Each part with the selectors of all, in each shard. The part without a namespace leaves out those of the other parts.
-fn sources_of_parts(
-    resource: &OwnedResource,
-    parts: &[OwnedResource],
-    shards: &[Shard],
-) -> Vec<OwnedResource> {
-    let whole = resource.as_ref();
-    let named = parts.iter().filter_map(|part| part.as_ref().namespace);
-    let others: Vec<String> = named
-        .filter(|namespace| !namespace.is_empty())
-        .map(|namespace| format!("metadata.namespace!={namespace}"))
-        .collect();
-    let both = |one: Option<&str>, other: Option<&str>| {
-        let selectors: Vec<&str> = one.into_iter().chain(other).collect();
-        selectors.join(",")
-    };
-    let sources = parts.iter().flat_map(|part| {
-        let part = part.as_ref();
-        let labels = both(whole.label_selector, part.label_selector);
-        let mut fields = both(whole.field_selector, part.field_selector);
-        if part.namespace.unwrap_or_default().is_empty() {
-            let others = others.join(",");
-            let all = [&*fields, &*others]
-                .into_iter()
-                .filter(|one| !one.is_empty());
-            fields = all.collect::<Vec<_>>().join(",");
-        }
-        let mut part = part;
-        part.label_selector = Some(&*labels).filter(|labels| !labels.is_empty());
-        part.field_selector = Some(&*fields).filter(|fields| !fields.is_empty());
-        in_shards(vec![part], shards)
-    });
-    sources.collect()
-}
-
-fn in_shards(sources: Vec<Resource<'_>>, shards: &[Shard]) -> Vec<OwnedResource> {
-    if shards.is_empty() {
-        return sources.into_iter().map(Into::into).collect();
-    }
-    let parts = sources.iter().flat_map(|source| {
-        let parts = shards.iter();
-        parts.map(|shard| source.shard(*shard))
-    });
-    parts.map(Into::into).collect()
 }
 
 impl<T, F: Form, D> core::fmt::Debug for Builder<T, F, D> {

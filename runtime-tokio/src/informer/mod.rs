@@ -4,6 +4,7 @@ mod builder;
 pub(crate) mod handle;
 pub(crate) mod kind;
 pub(crate) mod lister;
+pub(crate) mod parts;
 mod settings;
 mod wait;
 
