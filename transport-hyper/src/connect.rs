@@ -11,12 +11,9 @@ use std::io;
 use http::Uri;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
-use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
 
 use crate::address::{Address, Host};
@@ -25,7 +22,26 @@ use crate::http1::Http1;
 use crate::http2::{Http2, Http2Settings};
 use crate::proxy::{Kind, Proxy};
 use crate::stream::Stream;
-use crate::tls::{H2, Protocols, Tls, Version};
+use crate::tls::{Handshake, Tls, Version};
+
+/// The HTTP versions that are enabled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Protocols {
+    pub(crate) http1: bool,
+    pub(crate) http2: bool,
+}
+
+impl Default for Protocols {
+    fn default() -> Self {
+        Self {
+            http1: true,
+            http2: cfg!(feature = "http2"),
+        }
+    }
+}
+
+/// The ALPN name of HTTP/2.
+pub(crate) const H2: &[u8] = b"h2";
 
 /// Opens connections to one server.
 pub(crate) struct Connector {
@@ -97,13 +113,14 @@ impl Connector {
             return Ok((stream, Version::default()));
         };
         // The files may be on a slow disk or a network file system.
-        let config = timeout(self.left(started), tls.config()).await;
-        let config = config.map_err(|_elapsed| {
+        let handshake = timeout(self.left(started), tls.handshake()).await;
+        let handshake = handshake.map_err(|_elapsed| {
             HyperError::slow(&self.address, "read the certificates for", self.limit)
         })?;
-        let (config, version) = config.map_err(|why| HyperError::trust(&self.address, &why))?;
+        let (handshake, version) =
+            handshake.map_err(|why| HyperError::trust(&self.address, &why))?;
         let stream = self
-            .shake_hands(&self.address, stream, config, tls.name.clone(), started)
+            .shake_hands(&self.address, stream, &handshake, started)
             .await?;
         Ok((stream, version))
     }
@@ -112,13 +129,11 @@ impl Connector {
         &self,
         address: &Address,
         stream: Stream,
-        config: Arc<ClientConfig>,
-        name: ServerName<'static>,
+        handshake: &Handshake,
         started: Instant,
     ) -> Result<Stream, HyperError> {
-        let connecting = TlsConnector::from(config).connect(name, stream);
-        match timeout(self.left(started), connecting).await {
-            Ok(Ok(stream)) => Ok(stream.into()),
+        match timeout(self.left(started), handshake.shake(stream)).await {
+            Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(HyperError::handshake(address, &error)),
             Err(_elapsed) => Err(HyperError::slow(
                 address,
@@ -132,13 +147,8 @@ impl Connector {
     async fn connect_through(&self, proxy: &Proxy, started: Instant) -> Result<Stream, HyperError> {
         let mut stream: Stream = self.connect_tcp(&proxy.address, started).await?.into();
         if let Kind::Http { tls: Some(tls), .. } = &proxy.kind {
-            let name = match proxy.address.host() {
-                Host::Ip(ip) => ServerName::from(*ip),
-                Host::Name(name) => ServerName::try_from(name.clone())
-                    .map_err(|error| HyperError::proxy(&proxy.address, &self.address, &error))?,
-            };
             stream = self
-                .shake_hands(&proxy.address, stream, Arc::clone(tls), name, started)
+                .shake_hands(&proxy.address, stream, tls, started)
                 .await?;
         }
         let connector = Opener(Some(TokioIo::new(stream)));
@@ -287,14 +297,8 @@ mod tests {
             proxy: None,
             limit: Duration::from_secs(5),
             idle: Duration::from_secs(90),
-            protocols: Protocols {
-                http1: true,
-                http2: true,
-            },
-            http2: Http2Settings {
-                pings: None,
-                window: 65_536,
-            },
+            protocols: Protocols::default(),
+            http2: Http2Settings::default(),
         };
         let tcp = connector
             .connect_tcp(&address, Instant::now())

@@ -7,7 +7,6 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::io;
 
-use h2::Reason;
 use informer_core::{
     report::OneLine,
     transport::{FailureKind, TransportError},
@@ -15,7 +14,7 @@ use informer_core::{
 
 use crate::address::{Address, Host};
 use crate::gzip::GzipError;
-use crate::tls;
+use crate::{http2, tls};
 
 /// The most bytes of the head of a response, in HTTP/1.1 and HTTP/2. An API server sends a few hundred, and a proxy may add
 /// cookies and policies.
@@ -149,16 +148,6 @@ impl HyperError {
         )
     }
 
-    pub(crate) fn beginning(server: &Address, error: &h2::Error) -> Self {
-        Self::new(
-            classify(error),
-            format!(
-                "cannot use HTTP/2 with {server}: {}; does the server support it?",
-                chain(error)
-            ),
-        )
-    }
-
     /// A server that does not accept HTTP/2 although HTTP/1.1 is disabled.
     pub(crate) fn not_http2(server: &Address) -> Self {
         Self::new(
@@ -182,24 +171,6 @@ impl HyperError {
                 "the server at {server} closes each new HTTP/2 connection before it accepts a request"
             ),
         )
-    }
-
-    /// A connection whose server no longer responds to pings.
-    pub(crate) fn silent(server: &Address, silence: Duration) -> Self {
-        Self::new(
-            FailureKind::TimedOut,
-            format!(
-                "the connection to {server} is dead: no data for {:.0} s and no response to a ping",
-                silence.as_secs_f64()
-            ),
-        )
-    }
-
-    pub(crate) fn on_used(self, connection_was_used: bool) -> Self {
-        Self {
-            connection_was_used,
-            ..self
-        }
     }
 
     /// A response that does not conform to its content encoding.
@@ -232,6 +203,37 @@ impl HyperError {
     }
 }
 
+#[cfg(feature = "http2")]
+impl HyperError {
+    pub(crate) fn beginning(server: &Address, error: &(dyn Error + 'static)) -> Self {
+        Self::new(
+            classify(error),
+            format!(
+                "cannot use HTTP/2 with {server}: {}; does the server support it?",
+                chain(error)
+            ),
+        )
+    }
+
+    /// A connection whose server no longer responds to pings.
+    pub(crate) fn silent(server: &Address, silence: Duration) -> Self {
+        Self::new(
+            FailureKind::TimedOut,
+            format!(
+                "the connection to {server} is dead: no data for {:.0} s and no response to a ping",
+                silence.as_secs_f64()
+            ),
+        )
+    }
+
+    pub(crate) fn on_used(self, connection_was_used: bool) -> Self {
+        Self {
+            connection_was_used,
+            ..self
+        }
+    }
+}
+
 impl TransportError for HyperError {
     fn kind(&self) -> FailureKind {
         self.kind
@@ -257,10 +259,11 @@ informer_core::readable_errors!(HyperError);
 fn classify(error: &(dyn Error + 'static)) -> FailureKind {
     let mut kind = FailureKind::Other;
     for cause in causes(error) {
-        if cause.is::<rustls::Error>() {
+        if cause.is::<tls::Error>() {
             return FailureKind::Tls;
         }
-        if let Some(error) = cause.downcast_ref::<io::Error>()
+        let io = cause.downcast_ref::<io::Error>();
+        if let Some(error) = io.or_else(|| http2::io_error(cause))
             && let Some(kind) = classify_io(error.kind())
         {
             return kind;
@@ -270,13 +273,8 @@ fn classify(error: &(dyn Error + 'static)) -> FailureKind {
         {
             kind = FailureKind::Reset;
         }
-        if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            if let Some(kind) = error.get_io().and_then(|error| classify_io(error.kind())) {
-                return kind;
-            }
-            if error.is_remote() {
-                kind = FailureKind::Reset;
-            }
+        if http2::is_remote(cause) {
+            kind = FailureKind::Reset;
         }
     }
     kind
@@ -299,7 +297,7 @@ fn classify_io(kind: io::ErrorKind) -> Option<FailureKind> {
     }
 }
 
-/// Describes the failure of a response whose head is over the limit. h2 has one error for such heads and invalid ones.
+/// Describes the failure of a response whose head is over the limit.
 fn too_large(error: &(dyn Error + 'static)) -> Option<String> {
     let how = causes(error).find_map(|cause| {
         if let Some(error) = cause.downcast_ref::<hyper::Error>() {
@@ -307,13 +305,7 @@ fn too_large(error: &(dyn Error + 'static)) -> Option<String> {
             let is_too_large = error.is_parse() && error.to_string() == "message head is too large";
             return is_too_large.then_some("or has more than 100 headers");
         }
-        let error = cause.downcast_ref::<h2::Error>()?;
-        let is_of_head = match error.reason()? {
-            Reason::PROTOCOL_ERROR => error.is_reset(),
-            Reason::ENHANCE_YOUR_CALM | Reason::COMPRESSION_ERROR => error.is_go_away(),
-            _ => false,
-        };
-        (error.is_library() && is_of_head).then_some("or is not valid")
+        http2::may_be_of_head(cause).then_some("or is not valid")
     })?;
     Some(format!(
         "the head of the response is larger than {} KiB, {how}",
@@ -325,7 +317,7 @@ fn too_large(error: &(dyn Error + 'static)) -> Option<String> {
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
-        let text = match cause.downcast_ref::<rustls::Error>() {
+        let text = match cause.downcast_ref::<tls::Error>() {
             Some(error) => tls::describe(error),
             None if is_wrapper(cause) => continue,
             None => cause.to_string(),

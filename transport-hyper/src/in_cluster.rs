@@ -103,6 +103,7 @@ mod tests {
         assert_eq!(namespace(folder.path()), None);
     }
 
+    #[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
     #[test]
     fn a_pod_has_all_it_needs() {
         let folder = tempfile::tempdir().unwrap();

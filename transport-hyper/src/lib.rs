@@ -94,7 +94,12 @@ mod credentials;
 mod error;
 mod gzip;
 mod http1;
+#[cfg(feature = "http2")]
 mod http2;
+#[cfg(not(feature = "http2"))]
+#[path = "without_http2.rs"]
+mod http2;
+#[cfg(feature = "tls")]
 mod in_cluster;
 #[cfg(feature = "kubeconfig")]
 mod kubeconfig;
@@ -102,6 +107,10 @@ mod pool;
 mod proxy;
 mod service;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
 mod tls;
 #[cfg(feature = "tower")]
 mod tower;
@@ -112,6 +121,7 @@ pub use build_error::BuildError;
 pub use builder::HyperBuilder;
 pub use credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
 pub use error::HyperError;
+#[cfg(feature = "tls")]
 pub use in_cluster::in_cluster_namespace;
 #[cfg(feature = "kubeconfig")]
 pub use kubeconfig::Kubeconfig;
@@ -120,7 +130,10 @@ pub use tower::TowerTransport;
 pub use transport::HyperTransport;
 // They are in the signatures.
 #[doc(no_inline)]
-pub use {http, rustls};
+pub use http;
+#[cfg(feature = "tls")]
+#[doc(no_inline)]
+pub use rustls;
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "kubeconfig"))]

@@ -8,11 +8,10 @@ use std::env;
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use ipnet::IpNet;
-use rustls::ClientConfig;
 
 use crate::address::{Address, Host};
 use crate::build_error::BuildError;
-use crate::tls;
+use crate::tls::{self, Handshake};
 
 /// The user's choice of a proxy.
 #[derive(Clone)]
@@ -42,9 +41,9 @@ pub(crate) struct Proxy {
 }
 
 pub(crate) enum Kind {
-    /// An HTTP proxy, over TLS if there is a configuration.
+    /// An HTTP proxy, over TLS if there is a handshake.
     Http {
-        tls: Option<Arc<ClientConfig>>,
+        tls: Option<Handshake>,
         authorization: Option<HeaderValue>,
     },
     /// A SOCKS 5 proxy. It resolves names if `remote_dns` is set.
@@ -96,7 +95,9 @@ impl Proxy {
             .map_err(|advice| BuildError(format!("proxy: {advice}")))?;
         let kind = match scheme {
             "http" | "https" => Kind::Http {
-                tls: (scheme == "https").then(public).transpose()?,
+                tls: (scheme == "https")
+                    .then(|| tls::for_proxy(address.host()))
+                    .transpose()?,
                 authorization: intercept.basic_auth().cloned(),
             },
             "socks5" | "socks5h" => Kind::Socks {
@@ -118,11 +119,6 @@ impl Proxy {
             uri: uri.clone(),
         })
     }
-}
-
-/// A proxy's certificate must be signed by a CA of the operating system's store.
-fn public() -> Result<Arc<ClientConfig>, BuildError> {
-    tls::for_proxy().map(Arc::new)
 }
 
 /// Chooses a proxy as Go does, and `ALL_PROXY` if Go would choose none.

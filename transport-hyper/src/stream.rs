@@ -4,13 +4,11 @@ use alloc::sync::Arc;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll};
-use core::time::Duration;
 use std::io::{self, IoSlice};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tokio_rustls::client::TlsStream;
 
 /// A connection to the server: in plain text or over TLS, direct or through a proxy.
 pub(crate) struct Stream {
@@ -42,8 +40,9 @@ impl Heard {
         self.last.store(since, Ordering::Relaxed);
     }
 
+    #[cfg(feature = "http2")]
     pub(crate) fn last(&self) -> Instant {
-        self.began + Duration::from_micros(self.last.load(Ordering::Relaxed))
+        self.began + core::time::Duration::from_micros(self.last.load(Ordering::Relaxed))
     }
 }
 
@@ -53,10 +52,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 impl Stream {
     pub(crate) fn plain(io: impl Io + 'static) -> Self {
-        Self::new(Box::new(io), None)
+        Self::new(io, None)
     }
 
-    fn new(io: Box<dyn Io>, alpn: Option<Vec<u8>>) -> Self {
+    /// `alpn` is the protocol that was negotiated in the TLS handshake.
+    pub(crate) fn new(io: impl Io + 'static, alpn: Option<Vec<u8>>) -> Self {
+        let io: Box<dyn Io> = Box::new(io);
         Self {
             io: io.take(0),
             most: u64::MAX,
@@ -74,6 +75,7 @@ impl Stream {
     }
 
     /// Returns the time of the last received data. Clones are updated with it.
+    #[cfg(feature = "http2")]
     pub(crate) fn heard(&self) -> Heard {
         self.heard.clone()
     }
@@ -87,13 +89,6 @@ impl Stream {
 impl From<TcpStream> for Stream {
     fn from(tcp: TcpStream) -> Self {
         Self::plain(tcp)
-    }
-}
-
-impl From<TlsStream<Self>> for Stream {
-    fn from(tls: TlsStream<Self>) -> Self {
-        let alpn = tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
-        Self::new(Box::new(tls), alpn)
     }
 }
 

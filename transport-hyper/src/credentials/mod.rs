@@ -76,8 +76,8 @@ pub struct Credential {
 /// A client certificate and its key.
 #[derive(PartialEq, Eq)]
 pub(crate) struct ClientCertificate {
-    chain: Secret,
-    key: Secret,
+    pub(crate) chain: Secret,
+    pub(crate) key: Secret,
 }
 
 impl Credential {
@@ -139,12 +139,6 @@ impl Credential {
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credential([secret])")
-    }
-}
-
-impl ClientCertificate {
-    pub(crate) fn parts(&self) -> (&Secret, &Secret) {
-        (&self.chain, &self.key)
     }
 }
 

@@ -3,6 +3,7 @@
 //! It uses h2 directly rather than hyper's client. hyper's client counts a connection as dead if a pong is late while
 //! data arrives, and it does not tell callers how many streams the server allows.
 
+mod error;
 mod health;
 
 use alloc::sync::Arc;
@@ -27,6 +28,7 @@ use crate::http2::health::Health;
 use crate::stream::Stream;
 use crate::tls::Version;
 
+pub(crate) use crate::http2::error::{io_error, is_remote, may_be_of_head};
 pub(crate) use crate::http2::health::Pings;
 
 /// The settings of HTTP/2 connections.
@@ -35,6 +37,18 @@ pub(crate) struct Http2Settings {
     pub(crate) pings: Option<Pings>,
     /// The flow-control window of a stream: the most bytes that the server may send before they are read.
     pub(crate) window: u32,
+}
+
+impl Default for Http2Settings {
+    fn default() -> Self {
+        Self {
+            pings: Some(Pings {
+                after: Duration::from_secs(12),
+                within: Duration::from_secs(10),
+            }),
+            window: 1024 * 1024,
+        }
+    }
 }
 
 /// The reason why the connection ended, if it is more precise than the error that its streams get.

@@ -1,14 +1,16 @@
-//! Names of algorithms, and which of them *ring* has.
+//! Names of algorithms, and which of them a provider has.
 
 use core::fmt::Write as _;
 
+use rustls::crypto::CryptoProvider;
+
 use crate::tls::der::{Tag, bits, expect};
 
-/// What a client's key may be.
+/// What a client's key may be with every provider.
 pub(super) const FOR_CLIENTS: &str =
     "RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
 
-/// What certificates of servers may be signed with.
+/// What certificates of servers may be signed with, with every provider.
 pub(super) const FOR_SERVERS: &str =
     "RSA of 2048 to 8192 bits, ECDSA on P-256 or P-384 (both with SHA-2), or Ed25519";
 
@@ -18,9 +20,7 @@ pub(super) const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 pub(super) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 pub(super) const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 pub(super) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-pub(super) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 pub(super) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
-pub(super) const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 /// Object identifiers, as the contents of their DER.
 const NAMES: &[(&[u8], &str)] = &[
@@ -63,7 +63,7 @@ const NAMES: &[(&[u8], &str)] = &[
         "ECDSA with SHA-512",
     ),
     (P256, "ECDSA on P-256"),
-    (P384, "ECDSA on P-384"),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x22], "ECDSA on P-384"),
     (P521, "ECDSA on P-521"),
     (&[0x2b, 0x81, 0x04, 0x00, 0x21], "ECDSA on P-224"),
     (&[0x2b, 0x81, 0x04, 0x00, 0x0a], "ECDSA on secp256k1"),
@@ -81,7 +81,7 @@ const NAMES: &[(&[u8], &str)] = &[
     ),
     (&[0x2a, 0x81, 0x1c, 0xcf, 0x55, 0x01, 0x82, 0x2d], "SM2"),
     (&[0x2a, 0x86, 0x48, 0xce, 0x38, 0x04, 0x01], "DSA"),
-    (ED25519, "Ed25519"),
+    (&[0x2b, 0x65, 0x70], "Ed25519"),
     (&[0x2b, 0x65, 0x71], "Ed448"),
     (&[0x2b, 0x65, 0x6e], "X25519, which cannot sign,"),
     (
@@ -133,6 +133,13 @@ pub(super) fn object(identifier: &[u8]) -> Option<&[u8]> {
         Some((curve, _)) if object == EC => Some(curve),
         _ => Some(object),
     }
+}
+
+/// Returns whether a provider has signatures by keys of this algorithm, or on this curve.
+pub(super) fn is_supported(provider: &CryptoProvider, algorithm: &[u8]) -> bool {
+    let algorithms = provider.signature_verification_algorithms.all;
+    let mut keys = algorithms.iter().map(|known| known.public_key_alg_id());
+    keys.any(|key| object(&key) == Some(algorithm))
 }
 
 /// Returns the size of the RSA key in the content of a `SubjectPublicKeyInfo`; `None` if it is another key.

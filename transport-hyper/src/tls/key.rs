@@ -21,7 +21,7 @@ pub(super) fn signing_key(
     let wrong = |why: String| BuildError(format!("client key: {why}"));
     let key = private_key(bytes).map_err(|why| wrong(why.to_owned()))?;
     let loaded = provider.key_provider.load_private_key(key.clone_key());
-    loaded.map_err(|_| wrong(refusal(&key)))
+    loaded.map_err(|_| wrong(refusal(&key, provider)))
 }
 
 /// Finds the key as [Go](https://pkg.go.dev/crypto/tls#X509KeyPair) does: the first block whose label ends in
@@ -127,18 +127,22 @@ impl Block<'_> {
     }
 }
 
-/// Explains why *ring* does not take a key.
-fn refusal(key: &PrivateKeyDer<'_>) -> String {
+/// Explains why a provider does not take a key.
+fn refusal(key: &PrivateKeyDer<'_>, provider: &CryptoProvider) -> String {
     let kind = match key {
         PrivateKeyDer::Pkcs1(key) => rsa(key.secret_pkcs1_der()),
-        PrivateKeyDer::Sec1(key) => ec(None, key.secret_sec1_der()),
-        PrivateKeyDer::Pkcs8(key) => of_pkcs8(key.secret_pkcs8_der()),
+        PrivateKeyDer::Sec1(key) => ec(None, key.secret_sec1_der(), provider),
+        PrivateKeyDer::Pkcs8(key) => of_pkcs8(key.secret_pkcs8_der(), provider),
         _ => None,
     };
-    let unsupported = |what: String| format!("{what} is not supported; use a key of {FOR_CLIENTS}");
     match kind {
         None | Some(KeyProblem::Damaged) => "it is damaged".to_owned(),
-        Some(KeyProblem::Unsupported(what)) => unsupported(what),
+        Some(KeyProblem::Unsupported(what)) => {
+            format!("{what} is not supported; use a key of {FOR_CLIENTS}")
+        }
+        Some(KeyProblem::Unusual(what)) => {
+            format!("{what} is not supported, or it is damaged; use a key of {FOR_CLIENTS}")
+        }
         Some(KeyProblem::Explicit) => {
             "its curve is described by parameters instead of a name; name it (openssl ec -in OLD -param_enc named_curve \
              -out NEW)"
@@ -153,12 +157,14 @@ fn refusal(key: &PrivateKeyDer<'_>) -> String {
 /// What is unusual in a key.
 enum KeyProblem {
     Unsupported(String),
+    /// Some providers support it.
+    Unusual(String),
     Explicit,
     WithoutPublicKey,
     Damaged,
 }
 
-fn of_pkcs8(der: &[u8]) -> Option<KeyProblem> {
+fn of_pkcs8(der: &[u8], provider: &CryptoProvider) -> Option<KeyProblem> {
     let (fields, _) = expect(Tag::Sequence, der)?;
     let (_version, rest) = expect(Tag::Integer, fields)?;
     let (identifier, rest) = expect(Tag::Sequence, rest)?;
@@ -166,8 +172,8 @@ fn of_pkcs8(der: &[u8]) -> Option<KeyProblem> {
     let (object, parameters) = expect(Tag::ObjectIdentifier, identifier)?;
     Some(match object {
         algorithm::RSA => rsa(key)?,
-        algorithm::EC => ec(Some(parameters), key)?,
-        algorithm::ED25519 => KeyProblem::Damaged,
+        algorithm::EC => ec(Some(parameters), key, provider)?,
+        other if algorithm::is_supported(provider, other) => KeyProblem::Damaged,
         other => KeyProblem::Unsupported(algorithm::name(other)),
     })
 }
@@ -179,10 +185,12 @@ fn rsa(der: &[u8]) -> Option<KeyProblem> {
     let (modulus, rest) = expect(Tag::Integer, rest)?;
     let (exponent, _) = expect(Tag::Integer, rest)?;
     let size = bits(modulus);
-    Some(if ![2048, 3072, 4096].contains(&size) {
+    Some(if !(2048..=8192).contains(&size) {
         KeyProblem::Unsupported(format!("RSA of {size} bits"))
+    } else if ![2048, 3072, 4096].contains(&size) {
+        KeyProblem::Unusual(format!("RSA of {size} bits"))
     } else if bits(exponent) < 17 {
-        KeyProblem::Unsupported("RSA with a public exponent below 65537".to_owned())
+        KeyProblem::Unusual("RSA with a public exponent below 65537".to_owned())
     } else {
         KeyProblem::Damaged
     })
@@ -190,7 +198,7 @@ fn rsa(der: &[u8]) -> Option<KeyProblem> {
 
 /// Looks at an `ECPrivateKey` ([RFC 5915](https://www.rfc-editor.org/rfc/rfc5915#section-3)). Within PKCS#8, its curve is
 /// outside of it.
-fn ec(parameters: Option<&[u8]>, der: &[u8]) -> Option<KeyProblem> {
+fn ec(parameters: Option<&[u8]>, der: &[u8], provider: &CryptoProvider) -> Option<KeyProblem> {
     let (fields, _) = expect(Tag::Sequence, der)?;
     let (_version, rest) = expect(Tag::Integer, fields)?;
     let (number, rest) = expect(Tag::OctetString, rest)?;
@@ -205,17 +213,19 @@ fn ec(parameters: Option<&[u8]>, der: &[u8]) -> Option<KeyProblem> {
         None => algorithm::P256,
     };
     Some(match curve {
-        algorithm::P256 | algorithm::P384 if expect(SECOND, rest).is_none() => {
-            KeyProblem::WithoutPublicKey
+        other if !algorithm::is_supported(provider, other) => {
+            KeyProblem::Unsupported(algorithm::name(other))
         }
-        algorithm::P256 | algorithm::P384 => KeyProblem::Damaged,
-        other => KeyProblem::Unsupported(algorithm::name(other)),
+        _ if expect(SECOND, rest).is_none() => KeyProblem::WithoutPublicKey,
+        _ => KeyProblem::Damaged,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use rustls::crypto::ring;
 
     fn value(tag: u8, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -237,15 +247,16 @@ mod tests {
             value(0x02, exponent),
         ];
         let der = value(0x30, &fields.concat());
-        refusal(&PrivateKeyDer::Pkcs1(der.into()))
+        refusal(&PrivateKeyDer::Pkcs1(der.into()), &ring::default_provider())
     }
 
     #[test]
     fn a_size_of_rsa_that_is_not_supported_is_named() {
-        for size in [1024, 2560, 4104, 8192, 16384] {
+        let damaged = ", or it is damaged";
+        for (size, or) in [(1024, ""), (2560, damaged), (8192, damaged), (16384, "")] {
             let why = rsa_key(size, &[1, 0, 1]);
             let expected =
-                format!("RSA of {size} bits is not supported; use a key of RSA of 2048,");
+                format!("RSA of {size} bits is not supported{or}; use a key of RSA of 2048,");
             assert!(why.starts_with(&expected), "{why}");
         }
         assert!(rsa_key(2048, &[3]).starts_with("RSA with a public exponent below 65537"));
@@ -270,7 +281,7 @@ mod tests {
             let der = block.decode().unwrap();
             for cut in 0..der.len() {
                 if let Ok(key) = parse(der[..cut].to_vec()) {
-                    assert!(!refusal(&key).is_empty());
+                    assert!(!refusal(&key, &ring::default_provider()).is_empty());
                 }
             }
         }

@@ -3,9 +3,11 @@
 mod algorithm;
 mod der;
 mod describe;
+mod handshake;
 mod insecure;
 mod key;
 mod peer;
+mod provider;
 mod roots;
 mod store;
 mod verify;
@@ -18,7 +20,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ConfigBuilder, InconsistentKeys, WantsVerifier};
 use rustls_pki_types::pem::PemObject;
@@ -28,32 +30,16 @@ use tokio::time::Instant;
 
 use crate::address::Host;
 use crate::build_error::BuildError;
+use crate::connect::{H2, Protocols};
 use crate::credentials::{ClientCertificate, Secret};
-
 use crate::tls::peer::Peer;
+use crate::tls::provider::provider;
 use crate::tls::roots::Roots;
 use crate::tls::verify::Verifier;
 
-/// The HTTP versions that are enabled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Protocols {
-    pub(crate) http1: bool,
-    pub(crate) http2: bool,
-}
-
-impl Protocols {
-    /// The protocols to offer in the TLS handshake, in order of preference.
-    pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
-        let offers = [(self.http2, H2), (self.http1, b"http/1.1")];
-        let offered = offers.iter().filter(|(is_on, _)| *is_on);
-        offered.map(|(_, name)| name.to_vec()).collect()
-    }
-}
-
-/// The ALPN name of HTTP/2.
-pub(crate) const H2: &[u8] = b"h2";
-
 pub(crate) use describe::describe;
+pub(crate) use handshake::Handshake;
+pub(crate) use rustls::Error;
 
 /// The user's TLS settings.
 #[derive(Clone, Default, Debug)]
@@ -181,7 +167,7 @@ struct Material {
 
 /// TLS for one server name.
 pub(crate) struct Tls {
-    pub(crate) name: ServerName<'static>,
+    name: ServerName<'static>,
     settings: Arc<TlsSettings>,
     protocols: Protocols,
     state: Mutex<Current>,
@@ -218,7 +204,10 @@ impl Tls {
                  change everything, including credentials"
             );
         }
-        let name = name(&settings, host)?;
+        let name = match &settings.server_name {
+            Some(name) => certificate_name("server name", name)?,
+            None => host_name("server URL", host)?,
+        };
         let material = settings.read(false)?;
         let roots = if settings.needs_store() {
             Roots::of_system(|name| env::var_os(name), Peer::Server)?
@@ -246,11 +235,11 @@ impl Tls {
         })
     }
 
-    /// Returns the configuration for a new connection, after reading the files.
+    /// Returns the handshake of a new connection, after reading the files.
     ///
     /// # Errors
     /// Fails if none of the CAs is currently valid.
-    pub(crate) async fn config(&self) -> Result<(Arc<ClientConfig>, Version), String> {
+    pub(crate) async fn handshake(&self) -> Result<(Handshake, Version), String> {
         self.look().await;
         let mut state = self.state();
         let now = UnixTime::now();
@@ -262,7 +251,13 @@ impl Tls {
         // There are no roots if verification is disabled.
         match state.roots.problem(now) {
             Some(problem) => Err(problem),
-            None => Ok((Arc::clone(&state.config), state.version)),
+            None => {
+                let handshake = Handshake {
+                    config: Arc::clone(&state.config),
+                    name: self.name.clone(),
+                };
+                Ok((handshake, state.version))
+            }
         }
     }
 
@@ -359,17 +354,26 @@ impl Tls {
 /// checked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-fn name(settings: &TlsSettings, host: &Host) -> Result<ServerName<'static>, BuildError> {
-    let (what, name) = match (&settings.server_name, host) {
-        (Some(name), _) => ("server name", name),
-        (None, Host::Ip(ip)) => return Ok(ServerName::from(*ip)),
-        (None, Host::Name(name)) => ("server URL", name),
-    };
-    ServerName::try_from(name.clone()).map_err(|_| {
+fn host_name(what: &str, host: &Host) -> Result<ServerName<'static>, BuildError> {
+    match host {
+        Host::Ip(ip) => Ok(ServerName::from(*ip)),
+        Host::Name(name) => certificate_name(what, name),
+    }
+}
+
+fn certificate_name(what: &str, name: &str) -> Result<ServerName<'static>, BuildError> {
+    ServerName::try_from(name.to_owned()).map_err(|_| {
         BuildError(format!(
             "{what}: {name:?} is not a valid name for a certificate"
         ))
     })
+}
+
+/// Returns the protocols to offer in the handshake, in order of preference.
+fn alpn(protocols: Protocols) -> Vec<Vec<u8>> {
+    let offers = [(protocols.http2, H2), (protocols.http1, b"http/1.1")];
+    let offered = offers.iter().filter(|(is_on, _)| *is_on);
+    offered.map(|(_, name)| name.to_vec()).collect()
 }
 
 fn config(
@@ -389,7 +393,7 @@ fn config(
         }
         None => made(settings.insecure, material, roots, presented)?,
     };
-    config.alpn_protocols = protocols.alpn();
+    config.alpn_protocols = alpn(protocols);
     Ok(config)
 }
 
@@ -399,7 +403,7 @@ fn made(
     roots: &Arc<Roots>,
     presented: Option<&ClientCertificate>,
 ) -> Result<ClientConfig, BuildError> {
-    let provider = provider();
+    let provider = provider()?;
     let builder = begun(&provider)?.dangerous();
     let builder = if insecure {
         builder.with_custom_certificate_verifier(Arc::new(insecure::Anyone(Arc::clone(&provider))))
@@ -412,7 +416,7 @@ fn made(
     };
     let identity = material.identity.as_ref();
     let identity = presented
-        .map(ClientCertificate::parts)
+        .map(|presented| (&presented.chain, &presented.key))
         .or_else(|| identity.map(|(chain, key)| (chain, key)));
     let Some((chain, key)) = identity else {
         return Ok(builder.with_no_client_auth());
@@ -422,9 +426,7 @@ fn made(
     let certified = CertifiedKey::new(chain, key::signing_key(&key.0, &provider)?);
     // rustls cannot check the key of an X.509 version 1 certificate, which openssl creates if no extensions are
     // requested. Servers accept such certificates, so they are accepted here.
-    if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
-        certified.keys_match()
-    {
+    if let Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) = certified.keys_match() {
         return Err(BuildError(
             "client certificate and key: they do not belong together".to_owned(),
         ));
@@ -433,23 +435,23 @@ fn made(
     Ok(builder.with_client_cert_resolver(resolver))
 }
 
-/// Returns the configuration for connections to a proxy, which the operating system's store must trust. It blocks.
-pub(crate) fn for_proxy() -> Result<ClientConfig, BuildError> {
-    let provider = provider();
+/// Returns the handshake with a proxy, which the operating system's store must trust. It blocks.
+pub(crate) fn for_proxy(host: &Host) -> Result<Handshake, BuildError> {
+    let name = host_name("proxy", host)?;
+    let provider = provider()?;
     let verifier = Verifier {
         roots: Arc::new(Roots::of_system(|name| env::var_os(name), Peer::Proxy)?),
         peer: Peer::Proxy,
         provider: Arc::clone(&provider),
     };
-    Ok(begun(&provider)?
+    let config = begun(&provider)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth())
-}
-
-/// The process-wide provider may be another one, or not installed.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+        .with_no_client_auth();
+    Ok(Handshake {
+        config: Arc::new(config),
+        name,
+    })
 }
 
 fn begun(

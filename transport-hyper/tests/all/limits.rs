@@ -74,29 +74,33 @@ async fn an_algorithm_that_cannot_be_verified_is_named() {
     for (pem, expected) in [
         (
             include_str!("fixtures/chain-p521.pem"),
-            "signed with ECDSA with SHA-512",
+            (!cfg!(feature = "aws-lc-rs")).then_some("signed with ECDSA with SHA-512"),
         ),
         (
             include_str!("fixtures/chain-secp256k1.pem"),
-            "signed with ECDSA on secp256k1",
+            Some("signed with ECDSA on secp256k1"),
         ),
         (
             include_str!("fixtures/chain-ed448.pem"),
-            "signed with Ed448",
+            Some("signed with Ed448"),
         ),
         (
             include_str!("fixtures/chain-sha1.pem"),
-            "signed with RSA with SHA-1",
+            Some("signed with RSA with SHA-1"),
         ),
         (
             include_str!("fixtures/chain-rsa1024.pem"),
-            "a CA whose RSA key has 1024 bits",
+            Some("a CA whose RSA key has 1024 bits"),
         ),
     ] {
         let chain: Result<Chain, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
         let [server, ca] = <[_; 2]>::try_from(chain.unwrap()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(include_bytes!("fixtures/ec-sec1.pem")).unwrap();
         let line = error(&ca, vec![server], key).await;
+        let Some(expected) = expected else {
+            assert_eq!(line, None);
+            continue;
+        };
         let way_out =
             "issue it again by a CA with RSA of 2048 to 8192 bits, ECDSA on P-256 or P-384";
         says(line.as_deref(), &[expected, way_out]);

@@ -1,5 +1,10 @@
 //! The builder of a transport.
 
+#[cfg(feature = "http2")]
+mod http2;
+#[cfg(feature = "tls")]
+mod tls;
+
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -8,15 +13,14 @@ use std::path::PathBuf;
 use http::header::{ACCEPT_ENCODING, HeaderName, USER_AGENT};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue};
-use rustls::ClientConfig;
 
 use crate::address::Address;
 use crate::build_error::BuildError;
-use crate::connect::Connector;
+use crate::connect::{Connector, Protocols};
 use crate::credentials::{self, Credential, CredentialSource, Fixed, Secret, TokenFile};
-use crate::http2::{Http2Settings, Pings};
+use crate::http2::Http2Settings;
 use crate::proxy::{Proxy, ProxySetting};
-use crate::tls::{Identity, PemSource, Protocols, Tls, TlsSettings};
+use crate::tls::{Tls, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
 /// The longest time of a timer. A longer one could not be added to the time of day.
@@ -96,126 +100,9 @@ impl HyperBuilder {
             // The same as in Go's clients. Middleboxes may drop connections that are idle for longer.
             idle_timeout: Duration::from_secs(90),
             gzip: true,
-            protocols: Protocols {
-                http1: true,
-                http2: true,
-            },
-            http2: Http2Settings {
-                pings: Some(Pings {
-                    after: Duration::from_secs(12),
-                    within: Duration::from_secs(10),
-                }),
-                window: 1024 * 1024,
-            },
+            protocols: Protocols::default(),
+            http2: Http2Settings::default(),
         }
-    }
-
-    /// Trusts the CA certificates in `certificates`: PEM text with one or more certificates, or one certificate in DER.
-    ///
-    /// A certificate that has expired, is not valid yet or cannot be parsed is logged and not trusted. If no
-    /// certificate remains, the transport cannot be built, or its requests fail with an error of the class TLS.
-    ///
-    /// Several calls add up. Without any call, the CAs of the operating system's store are trusted, as by kubectl, or those
-    /// of the file and the folders that the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name. The store is read
-    /// once, by [`build`](Self::build), and only if the URL is `https://`. If it has no CA, as in an image without
-    /// `/etc/ssl`, building fails, unless the feature `webpki-roots` has compiled the CAs of Mozilla in. A cluster's CA is
-    /// usually not in the store.
-    pub fn root_certificates(mut self, certificates: impl Into<Vec<u8>>) -> Self {
-        let data = Secret(certificates.into());
-        self.tls.roots.push(PemSource::Data(data));
-        self
-    }
-
-    /// Trusts the CA certificates in a file; see [`root_certificates`](Self::root_certificates).
-    ///
-    /// The file is checked before each new connection, and at most every 10 s when a request is sent. After a change,
-    /// existing connections accept no new requests, and their open streams continue. A file that later cannot be read
-    /// or parsed is logged, and the previous certificates stay in use.
-    pub fn root_certificates_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tls.roots.push(PemSource::File(path.into()));
-        self
-    }
-
-    /// Authenticates with a client certificate in files. The files are checked for changes as described for
-    /// [`root_certificates_file`](Self::root_certificates_file).
-    pub fn client_certificate_files(
-        mut self,
-        chain: impl Into<PathBuf>,
-        key: impl Into<PathBuf>,
-    ) -> Self {
-        self.tls.identity = Some(Identity {
-            chain: PemSource::File(chain.into()),
-            key: PemSource::File(key.into()),
-        });
-        self
-    }
-
-    #[cfg(feature = "kubeconfig")]
-    pub(crate) fn roots(mut self, source: PemSource) -> Self {
-        self.tls.roots.push(source);
-        self
-    }
-
-    #[cfg(feature = "kubeconfig")]
-    pub(crate) fn identity(mut self, identity: Identity) -> Self {
-        self.tls.identity = Some(identity);
-        self
-    }
-
-    /// Verifies the server's certificate against this name instead of the URL's host.
-    ///
-    /// This is needed to reach a server through a tunnel or by an address that is not in its certificate.
-    pub fn server_name(mut self, name: impl Into<String>) -> Self {
-        self.tls.server_name = Some(name.into());
-        self
-    }
-
-    /// Disables or enables the verification of the server's certificate. It is enabled by default.
-    ///
-    /// **Without verification, an attacker on the network can read and change everything, including credentials.**
-    /// [`build`](Self::build) logs a warning.
-    pub fn insecure_skip_tls_verify(mut self, insecure: bool) -> Self {
-        self.tls.insecure = insecure;
-        self
-    }
-
-    /// Authenticates with a client certificate: the chain, beginning with the client's own certificate, and its private
-    /// key.
-    ///
-    /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1; its content decides, whatever its PEM label. The same
-    /// PEM text can hold both. Keys are RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519.
-    pub fn client_certificate(
-        mut self,
-        chain: impl Into<Vec<u8>>,
-        key: impl Into<Vec<u8>>,
-    ) -> Self {
-        self.tls.identity = Some(Identity {
-            chain: PemSource::Data(Secret(chain.into())),
-            key: PemSource::Data(Secret(key.into())),
-        });
-        self
-    }
-
-    /// Uses this TLS configuration instead of one made from the builder's certificates.
-    ///
-    /// Its ALPN protocols are replaced by those that the transport supports.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::sync::Arc;
-    /// use informer_hyper::HyperTransport;
-    ///
-    /// let provider = Arc::new(rustls::crypto::ring::default_provider());
-    /// let config = rustls::ClientConfig::builder_with_provider(provider)
-    ///     .with_protocol_versions(&[&rustls::version::TLS13])?
-    ///     .with_root_certificates(rustls::RootCertStore::empty())
-    ///     .with_no_client_auth();
-    /// let transport = HyperTransport::builder("https://10.0.0.1:6443").tls_config(config).build()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn tls_config(mut self, config: ClientConfig) -> Self {
-        self.tls.config = Some(config);
-        self
     }
 
     /// Authenticates with a bearer token. Surrounding white space is removed.
@@ -339,66 +226,6 @@ impl HyperBuilder {
     /// decoded.
     pub fn gzip(mut self, allowed: bool) -> Self {
         self.gzip = allowed;
-        self
-    }
-
-    /// Enables or disables HTTP/1.1. It is enabled by default.
-    ///
-    /// Over TLS the server chooses, and HTTP/2 is preferred. In plain text there is no negotiation: the transport uses
-    /// HTTP/1.1, or HTTP/2 with prior knowledge ([RFC 9113 section
-    /// 3.3](https://www.rfc-editor.org/rfc/rfc9113#section-3.3)) if HTTP/1.1 is disabled here.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let only_http2 = HyperTransport::builder("https://10.0.0.1:6443").http1(false);
-    /// let http2_in_plain_text = HyperTransport::builder("http://127.0.0.1:8080").http1(false);
-    /// ```
-    pub fn http1(mut self, allowed: bool) -> Self {
-        self.protocols.http1 = allowed;
-        self
-    }
-
-    /// Enables or disables HTTP/2. It is enabled by default; see [`http1`](Self::http1).
-    pub fn http2(mut self, allowed: bool) -> Self {
-        self.protocols.http2 = allowed;
-        self
-    }
-
-    /// Sets when an HTTP/2 connection is considered dead; `None` sends no pings.
-    ///
-    /// After `after` without data, a ping is sent. After another `within` without data, the connection is closed. The
-    /// defaults are 12 s and 10 s, so a dead connection is noticed within 22 s (30 s and 15 s in client-go). Pings are
-    /// sent as long as the connection is open, also between requests. HTTP/1.1 has no pings. Times of more than a year
-    /// count as a year.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// # use std::time::Duration;
-    /// let as_client_go = (Duration::from_secs(30), Duration::from_secs(15));
-    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").pings(Some(as_client_go));
-    /// ```
-    pub fn pings(mut self, after_and_within: Option<(Duration, Duration)>) -> Self {
-        self.http2.pings = after_and_within.map(|(after, within)| Pings {
-            after: after.min(LONGEST),
-            within: within.min(LONGEST),
-        });
-        self
-    }
-
-    /// Sets the flow-control window of an HTTP/2 stream, in bytes. The default is 1 MiB.
-    ///
-    /// The window bounds the memory of each stream that is not being read. It also bounds the speed of a stream to one
-    /// window per round trip. The value is clamped to between 64 KiB and 2 GiB.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let on_a_gateway = HyperTransport::builder("https://10.0.0.1:6443").http2_window(64 * 1024);
-    /// ```
-    pub fn http2_window(mut self, bytes: u32) -> Self {
-        self.http2.window = bytes.clamp(64 * 1024 - 1, i32::MAX.unsigned_abs());
         self
     }
 
