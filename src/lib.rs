@@ -39,10 +39,13 @@
 //! ```
 //!
 //! # Features
+//! - `aws-lc-rs`: the cryptography of aws-lc-rs for TLS. If `ring` is on too, it is not used.
 //! - `kubeconfig` (default): [`connect()`] reads the kubeconfig files that `kubectl` reads.
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `page::Page`, the health of informers as an HTTP page and as Prometheus metrics.
 //! - `prost`: `decode::Proto`, which decodes protobuf into messages of prost.
+//! - `ring` (default): the cryptography of ring for TLS. Without it, `aws-lc-rs` or a provider that the program installs is
+//!   needed.
 //! - `webpki-roots`: the public CAs of Mozilla, compiled in, which are trusted where the operating system has none.
 //! - `zstd`: `Packed`, which stores objects compressed. It needs a C compiler.
 #![forbid(unsafe_code)]

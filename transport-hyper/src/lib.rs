@@ -57,11 +57,19 @@
 //! ([`login_timeout`](HyperBuilder::login_timeout)) and may outlive the request that began it.
 //!
 //! # Features
-//! None is on by default.
+//! - `http2` (default): HTTP/2.
+//! - `ring` (default): TLS with the cryptography of ring, which is compiled by a C compiler.
+//! - `aws-lc-rs`: TLS with the cryptography of aws-lc-rs, which is compiled by a C compiler. If `ring` is on too, it is not
+//!   used.
+//! - `tls`: TLS by rustls. Each of `ring`, `aws-lc-rs`, `kubeconfig` and `webpki-roots` includes it. Without it, a URL with
+//!   `https://` is an error of [`build`](HyperBuilder::build).
 //! - `kubeconfig`: `Kubeconfig`, the clusters and users that `kubectl` knows.
 //! - `tower`: `TowerTransport`, which uses any service over HTTP requests, such as `kube::Client`, as a transport.
 //! - `webpki-roots`: the public CAs of Mozilla, compiled in, which are trusted where the operating system has none
 //!   ([`root_certificates`](HyperBuilder::root_certificates)).
+//!
+//! A [`CryptoProvider`](rustls::crypto::CryptoProvider) that the program has installed for the process before it builds a
+//! transport comes before those of `ring` and `aws-lc-rs`.
 //!
 //! # Compression
 //! Requests send `Accept-Encoding: gzip`, and gzip bodies are decoded as they arrive. A server compresses lists larger

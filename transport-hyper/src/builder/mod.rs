@@ -232,7 +232,7 @@ impl HyperBuilder {
     /// Builds the transport. No request is sent yet. It reads the files with certificates, and blocks meanwhile.
     ///
     /// # Errors
-    /// Fails if the URL or another setting is invalid, or if there is no CA to trust.
+    /// Fails if the URL or another setting is invalid, if there is no CA to trust, or if TLS has no provider of cryptography.
     pub fn build(self) -> Result<HyperTransport, BuildError> {
         let address = Address::parse(&self.url.0)
             .map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;

@@ -82,7 +82,8 @@ impl HyperBuilder {
     /// key.
     ///
     /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1; its content decides, whatever its PEM label. The same
-    /// PEM text can hold both. Keys are RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519.
+    /// PEM text can hold both. Keys are RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519; aws-lc-rs
+    /// supports more.
     pub fn client_certificate(
         mut self,
         chain: impl Into<Vec<u8>>,

@@ -6,11 +6,11 @@ use rustls::crypto::CryptoProvider;
 
 use crate::tls::der::{Tag, bits, expect};
 
-/// What a client's key may be with every provider.
+/// What a client's key may be, with ring as with aws-lc-rs.
 pub(super) const FOR_CLIENTS: &str =
     "RSA of 2048, 3072 or 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
 
-/// What certificates of servers may be signed with, with every provider.
+/// What certificates of servers may be signed with, with ring as with aws-lc-rs.
 pub(super) const FOR_SERVERS: &str =
     "RSA of 2048 to 8192 bits, ECDSA on P-256 or P-384 (both with SHA-2), or Ed25519";
 

@@ -14,8 +14,8 @@ pub(super) fn provider() -> Result<Arc<CryptoProvider>, BuildError> {
 fn choose(installed: Option<&Arc<CryptoProvider>>) -> Result<Arc<CryptoProvider>, BuildError> {
     installed.cloned().or_else(compiled_in).ok_or_else(|| {
         BuildError(
-            "TLS: there is no provider of cryptography; enable the cargo feature ring or aws-lc-rs of informer-hyper, or \
-             install a provider for the process (rustls::crypto::CryptoProvider::install_default)"
+            "TLS: there is no provider of cryptography; enable the cargo feature ring or aws-lc-rs of informer or \
+             informer-hyper, or install a provider for the process (rustls::crypto::CryptoProvider::install_default)"
                 .to_owned(),
         )
     })
