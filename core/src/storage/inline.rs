@@ -154,10 +154,6 @@ impl Postings for () {
 
     fn remove(&mut self, _id: SlotId) {}
 
-    fn has(&self, _id: SlotId, _index: u16, _value: &str) -> bool {
-        false
-    }
-
     fn set_seed(&mut self, _seed: u64) {}
 
     fn slots_with(&self, _index: u16, _value: &str) -> &[SlotId] {

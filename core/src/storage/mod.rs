@@ -152,7 +152,9 @@ pub trait Postings: Default {
     /// Returns the slots that have `value` in `index`.
     fn slots_with(&self, index: u16, value: &str) -> &[SlotId];
     /// Returns whether a slot has `value` in `index`.
-    fn has(&self, id: SlotId, index: u16, value: &str) -> bool;
+    fn has(&self, id: SlotId, index: u16, value: &str) -> bool {
+        self.slots_with(index, value).contains(&id)
+    }
     /// Calls `f` once for each slot that has any of `values`.
     fn slots_sharing(&self, values: &Self::Values, f: &mut dyn FnMut(SlotId));
     /// Calls `f` once for each distinct value of `index`.

@@ -18,8 +18,10 @@ use crate::health::Health;
 
 /// Registers with an informer when the controller runs.
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
+/// Stops an informer.
+pub(super) type StopInformer = Box<dyn Fn() + Send>;
 /// Stops an informer, and the future that runs it.
-pub(super) type Driven = (Box<dyn Fn() + Send>, BoxFuture<'static, ()>);
+pub(super) type Driven = (StopInformer, BoxFuture<'static, ()>);
 /// Passes on the keys that follow from all objects of an informer.
 pub(super) type AllKeys = Arc<dyn Fn(&mut dyn FnMut(Key)) + Send + Sync>;
 /// Returns the health of an informer.

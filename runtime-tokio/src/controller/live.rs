@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime;
 use tokio::task::JoinHandle;
 
-use super::follow::{AllKeys, Driven, Followed, HealthOf, Source};
+use super::follow::{AllKeys, Driven, Followed, HealthOf, Source, StopInformer};
 use super::sources::Intake;
 use super::start::Registered;
 use super::writes::WriteLog;
@@ -22,7 +22,7 @@ struct State {
     health: Vec<HealthOf>,
     logs: Vec<WriteLog>,
     registered: Vec<Box<dyn Registered>>,
-    drivers: Vec<(Box<dyn Fn() + Send>, JoinHandle<()>)>,
+    drivers: Vec<(StopInformer, JoinHandle<()>)>,
 }
 
 enum Phase {
@@ -149,7 +149,7 @@ impl LeaveOnDrop {
         }
     }
 
-    fn leave(&self) -> Vec<(Box<dyn Fn() + Send>, JoinHandle<()>)> {
+    fn leave(&self) -> Vec<(StopInformer, JoinHandle<()>)> {
         let state = {
             let mut state = self.0.lock();
             let over = State {
