@@ -10,8 +10,9 @@ use informer_core::transport::BoxFuture;
 use informer_core::{Form, queue::RateLimit};
 use tokio::sync::watch;
 
+use super::counts::Counts;
 use super::follow::{AllKeys, Driven, Followed, HealthOf, Source};
-use super::handle::{ControllerHandle, Counts, Stop};
+use super::handle::{ControllerHandle, Stop};
 use super::live::Live;
 use super::only::Only;
 use super::owned::OwnerKind;
@@ -364,6 +365,40 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// key is reconciled anyway, and a [`Failure`] is reported. The default is 30 seconds.
     pub const fn write_deadline(mut self, limit: Duration) -> Self {
         self.write_deadline = limit;
+        self
+    }
+
+    /// Skips changes that are nothing but the controller's own writes to these subresources, usually `["status"]`. Without
+    /// it, each write of a run causes another run of its key.
+    ///
+    /// A run that relies on the one after its own write, such as one that writes one field at a time, requests it by
+    /// [`Next::again`](super::Next::again). Writes of the object itself always cause a run, such as that which adds a
+    /// finalizer.
+    ///
+    /// The writes must be known with their requests, from the client of `informer_kube::Informers`, from `RecordWrites` or
+    /// by [`WriteLog::record_subresource`]. A change is skipped only if all of this is known:
+    ///
+    /// - It came by one event of a watch, whose version is that in the answer to a write. Changes that come by a list, or that
+    ///   a slow handler gets merged, cause a run.
+    /// - The write has led to it: the request has the resourceVersion of the state before, or it has the whole status that
+    ///   the object has now, and nothing else has changed.
+    /// - The run of the same key has written it, in its own task.
+    ///
+    /// A change that comes during a run waits for its end, in case that the answer is late. The informer keeps a hash beside
+    /// each object that it decodes from the time on at which the controller is run, which takes some 60 bytes of memory.
+    /// An object that was decoded before is compared only if its form has its JSON.
+    ///
+    /// ```
+    /// # fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
+    /// let controller = controller.skip_own_writes(["status"]);
+    /// # }
+    /// ```
+    pub fn skip_own_writes<S: Into<String>>(
+        mut self,
+        subresources: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.skipped
+            .extend(subresources.into_iter().map(Into::into));
         self
     }
 

@@ -18,13 +18,14 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use super::builder::OnFailure;
-use super::handle::{Counts, LOW, ORDER, Stop, Stopped};
+use super::counts::{Counts, LOW, ORDER};
+use super::handle::{Stop, Stopped};
 use super::live::Live;
 use super::metrics::Figures;
 use super::only::Only;
-use super::own::Skip;
 use super::queue::{Work, WorkQueue};
 use super::results::Results;
+use super::skip::Skip;
 use super::start::Held;
 use super::task::{Failure, Next, Retry, Task, Write, Writes};
 use super::writes::{Began, WriteLog};

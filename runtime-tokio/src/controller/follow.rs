@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::own::SkipOf;
 use super::predicate::Predicate;
 use super::provided::{IntoInformer, Provided};
+use super::skip::SkipOf;
 use super::sources::{Intake, Watched};
 use super::start::Registered;
 use super::writes::WriteLog;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "metrics")]
 use std::sync::{Mutex, PoisonError};
 
-use super::handle::ControllerMetrics;
+use super::counts::ControllerMetrics;
 #[cfg(feature = "metrics")]
-use super::handle::ORDER;
+use super::counts::ORDER;
 #[cfg(feature = "metrics")]
 use crate::health::figure::Of;
 #[cfg(any(feature = "metrics", feature = "page"))]

@@ -1,6 +1,7 @@
 //! Controllers: a reconcile function that is called with the keys of changed objects.
 
 mod builder;
+mod counts;
 mod engine;
 mod follow;
 mod handle;
@@ -34,7 +35,8 @@ pub use record::{RecordWrites, RecordedBody};
 pub use signal::StopSignal;
 pub use {
     builder::Controller,
-    handle::{ControllerHandle, ControllerMetrics, Stopped},
+    counts::ControllerMetrics,
+    handle::{ControllerHandle, Stopped},
     live::Ended,
     owned::{Owned, OwnedObject, Owner},
     predicate::Predicate,

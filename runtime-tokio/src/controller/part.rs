@@ -8,7 +8,8 @@ use informer_core::report::OneLine;
 use informer_core::transport::BoxFuture;
 use tokio::task::JoinSet;
 
-use super::handle::{ControllerHandle, ORDER, Stop};
+use super::counts::ORDER;
+use super::handle::{ControllerHandle, Stop};
 use super::only::Refused;
 use super::seat::Seat;
 

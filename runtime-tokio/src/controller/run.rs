@@ -13,20 +13,22 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::builder::Controller;
+use super::counts::ORDER;
 use super::engine::{Engine, Failures};
 use super::follow::Driven;
-use super::handle::{ORDER, Stop, Stopped};
+use super::handle::{Stop, Stopped};
 use super::live::LeaveOnDrop;
 use super::metrics::Figures;
-use super::own::Skip;
 use super::part::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
+use super::skip::Skip;
 use super::sources::Intake;
 use super::start::{Held, Registered, all_usable};
 use super::task::{Next, Retry, Task};
 use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
+use crate::health::unheard;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Waits until all informers are synced, and then reconciles. It ends when a [handle](Self::handle) stops it, or
@@ -223,6 +225,21 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
                 }
             });
         }
+    }
+
+    /// Returns what skips own writes, if that is wanted.
+    fn skip(&self) -> Option<Arc<Skip>> {
+        if self.skipped.is_empty() {
+            return None;
+        }
+        if self.writes.is_empty() {
+            let line = "no own write is skipped, since no informer has a log of writes";
+            tracing::warn!(controller = self.name, "{line}");
+            unheard::say(&format_args!("controller {}: {line}", self.name));
+        }
+        let (subresources, queue) = (self.skipped.clone(), &self.queue);
+        let skip = Skip::new(subresources, queue, self.debounce, &self.counts);
+        Some(Arc::new(skip))
     }
 
     fn register(

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use informer_core::Form;
 
-use super::handle::{Counts, LOW};
+use super::counts::{Counts, LOW};
 use super::metrics::Figures;
 use super::only::Only;
-use super::own::{Skip, SkipOf};
 use super::predicate::Predicate;
+use super::skip::{Skip, SkipOf};
 use super::start::{Places, Readiness, Registered};
 use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
