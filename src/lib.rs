@@ -71,7 +71,7 @@ pub use informer_tokio::page;
 #[doc(inline)]
 pub use informer_tokio::{
     controller, decode, discovery, election, factory, handler, health, informer, journal, protobuf,
-    queue, requests, selector,
+    queue, recorder, requests, selector,
 };
 
 /// Transports, which send requests to an API server.

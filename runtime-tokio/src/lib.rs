@@ -55,6 +55,8 @@ mod packed;
 #[cfg(feature = "page")]
 pub mod page;
 #[cfg(feature = "requests")]
+pub mod recorder;
+#[cfg(feature = "requests")]
 pub mod requests;
 mod timer;
 

@@ -155,10 +155,14 @@ pub(crate) async fn json(
     let what = format!("{method} {target}");
     let failed = |error: &dyn Display| RequestError::new(error.to_string()).of(&what);
     let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+    let content_type = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
     let request = Request::builder()
         .method(method)
         .uri(target)
-        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_TYPE, content_type)
         .body(body)
         .map_err(|error| failed(&error))?;
     let object = service.accepted(request).await?;

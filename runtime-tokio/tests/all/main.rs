@@ -17,6 +17,8 @@ mod names;
 #[cfg(feature = "zstd")]
 mod packed;
 mod queue;
+#[cfg(feature = "requests")]
+mod recorder;
 mod replicas;
 mod shards;
 mod shared;
