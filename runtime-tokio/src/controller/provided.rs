@@ -67,7 +67,16 @@ impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
         self
     }
 
-    /// Lets the controller wait for the writes in a log, to which the informer is attached.
+    /// Attaches the informer to a log, and lets the controller wait for the writes in it.
+    ///
+    /// ```
+    /// use informer_tokio::{Informer, Raw};
+    /// use informer_tokio::controller::{Controller, Provided, WriteLog};
+    /// # fn example(webs: Informer<Raw>) {
+    /// let log = WriteLog::default(); // The client gets it as well: `RecordWrites::new(transport, &log)`.
+    /// let controller = Controller::new(Provided::from(webs).with_writes(&log));
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_writes(mut self, log: &WriteLog) -> Self {
         log.attach(&self.informer);

@@ -138,7 +138,7 @@ informer_core::readable_errors!(NotSynced);
 #[non_exhaustive]
 pub enum ReadError {
     /// The informer does not watch the namespace or the cluster of the key.
-    #[error("{informer} does not watch the namespace of {key}: add it to its namespaces")]
+    #[error("{informer} does not watch the namespace of {key}: add it to its namespaces or parts")]
     NotWatched {
         /// The name of the informer.
         informer: String,

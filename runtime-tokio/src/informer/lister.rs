@@ -83,7 +83,7 @@ impl<F: Form> Lister<F> {
     /// # fn find(pods: informer_tokio::Lister<informer_tokio::Raw>) {
     /// match pods.try_get("prod", "web") {
     ///     Ok(Some(pod)) => println!("{pod}"),
-    ///     Ok(None) => println!("it does not exist"),
+    ///     Ok(None) => println!("there is none that the informer selects"),
     ///     Err(error) => println!("{error}"), // pods.v1 does not watch the namespace of prod/web: …
     /// }
     /// # }

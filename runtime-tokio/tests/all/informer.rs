@@ -255,7 +255,7 @@ async fn a_wait_for_sync_fails_with_the_reason_at_the_end() {
         ),
         (
             "test",
-            "pods.v1 does not watch the namespace of test/a: add it to its namespaces",
+            "pods.v1 does not watch the namespace of test/a: add it to its namespaces or parts",
         ),
     ] {
         let read = pods.lister().try_get(namespace, "a");

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informer_kube::Informers;
 use informer_kube::controller::{Controller, Task};
 use informer_tests::real::{Outcome, ensure};
+use informer_tokio::recorder::{Happened, Recorder as EventRecorder, Regarding};
+use informer_tokio::{Informer, Raw};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -171,5 +173,50 @@ async fn reconcile(
         Ok::<_, kube::Error>(Action::await_change())
     })
     .await?;
+    Ok(())
+}
+
+/// An Event of the recorder without kube is shown by kubectl, and the same Event again counts it up.
+pub(crate) async fn events_without_kube(context: Context) -> Outcome {
+    let kubectl = context.kubectl()?;
+    let namespace = "events-without-kube";
+    kubectl.run(&["create", "namespace", namespace]).await?;
+    let config = informer_hyper::Kubeconfig::from_file(&context.kubeconfig)?;
+    let transport = config.builder()?.build()?;
+    let maps = informer_tokio::Resource::new("", "v1", "configmaps").namespace(namespace);
+    let maps = Informer::<Raw>::builder_for(&transport, maps).spawn();
+    let wait = async {
+        loop {
+            // The cluster publishes the CA in each namespace.
+            if let Some(map) = maps.lister().get(namespace, "kube-root-ca.crt") {
+                return map;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let map = tokio::time::timeout(PATIENCE, wait).await?;
+    let recorder = EventRecorder::new(transport, "example.com/test", "one");
+    let about = Regarding::of("v1", "ConfigMap", &map);
+    for _ in 0..3 {
+        let happened = Happened::warning("Seen", "Look", "it is there");
+        recorder.publish(&about, &happened).await?;
+    }
+    let path = "jsonpath={range .items[*]}{.reason} {.type} {.note} {.series.count}\n{end}";
+    let events = [
+        "get",
+        "events.v1.events.k8s.io",
+        "-n",
+        namespace,
+        "-o",
+        path,
+    ];
+    let shown = kubectl.run(&events).await?;
+    ensure(shown.contains("Seen Warning it is there 3"), &shown)?;
+    let described = ["describe", "configmap", "kube-root-ca.crt", "-n", namespace];
+    let described = kubectl.run(&described).await?;
+    ensure(described.contains("it is there"), &described)?;
+    maps.stop();
+    let delete = ["delete", "namespace", namespace, "--wait=false"];
+    kubectl.run(&delete).await?;
     Ok(())
 }

@@ -238,6 +238,7 @@ const TESTS: &[Test] = tests! {
     Kubectl Light MIXED deployed::each_example_reports_a_missing_right,
     Plane Servers MIXED deployed::leader_and_server_are_killed_in_turn,
     Kubectl Light MIXED helpers::finalizers_events_and_conditions,
+    Kubectl Light MIXED helpers::events_without_kube,
     Kubectl Light MIXED own_writes::to_the_status_cause_no_runs,
     Cluster Alone MIXED soak::all_converges,
     Plane Alone MIXED load::nothing_is_lost,
