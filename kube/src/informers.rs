@@ -266,7 +266,7 @@ pub struct Request<'a, F, By = Typed> {
 }
 
 /// Returns the parts of a resource.
-type Parts = Box<dyn FnOnce(Resource<'_>) -> Vec<Resource<'_>> + Send>;
+type Parts = Box<dyn FnOnce(Resource<'_>) -> Vec<Resource<'_>> + Send + Sync>;
 
 /// Marks a [`Request`] for objects of kube's types.
 #[derive(Debug)]
@@ -305,7 +305,7 @@ impl<'a, F: Form, By> Request<'a, F, By> {
     /// ```
     pub fn parts(
         mut self,
-        parts: impl FnOnce(Resource<'_>) -> Vec<Resource<'_>> + Send + 'static,
+        parts: impl FnOnce(Resource<'_>) -> Vec<Resource<'_>> + Send + Sync + 'static,
     ) -> Self {
         self.namespaces.clear();
         self.namespaces_where = None;
