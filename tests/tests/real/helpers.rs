@@ -181,20 +181,15 @@ pub(crate) async fn events_without_kube(context: Context) -> Outcome {
     let kubectl = context.kubectl()?;
     let namespace = "events-without-kube";
     kubectl.run(&["create", "namespace", namespace]).await?;
+    let create = ["create", "configmap", "web", "-n", namespace];
+    kubectl.run(&create).await?;
     let config = informer_hyper::Kubeconfig::from_file(&context.kubeconfig)?;
     let transport = config.builder()?.build()?;
     let maps = informer_tokio::Resource::new("", "v1", "configmaps").namespace(namespace);
     let maps = Informer::<Raw>::builder_for(&transport, maps).spawn();
-    let wait = async {
-        loop {
-            // The cluster publishes the CA in each namespace.
-            if let Some(map) = maps.lister().get(namespace, "kube-root-ca.crt") {
-                return map;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let map = tokio::time::timeout(PATIENCE, wait).await?;
+    maps.synced().await?;
+    let map = maps.lister().get(namespace, "web");
+    let map = map.ok_or("the cache has no ConfigMap")?;
     let recorder = EventRecorder::new(transport, "example.com/test", "one");
     let about = Regarding::of("v1", "ConfigMap", &map);
     for _ in 0..3 {
@@ -212,7 +207,7 @@ pub(crate) async fn events_without_kube(context: Context) -> Outcome {
     ];
     let shown = kubectl.run(&events).await?;
     ensure(shown.contains("Seen Warning it is there 3"), &shown)?;
-    let described = ["describe", "configmap", "kube-root-ca.crt", "-n", namespace];
+    let described = ["describe", "configmap", "web", "-n", namespace];
     let described = kubectl.run(&described).await?;
     ensure(described.contains("it is there"), &described)?;
     maps.stop();
