@@ -200,7 +200,7 @@ impl<S: HttpService + Clone> Recorder<S> {
         let name = name.trim_matches(['.', '-']);
         json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event",
-            "metadata": { "generateName": format!("{name}.") },
+            "metadata": { "generateName": format!("{name}-") },
             "eventTime": now,
             "reportingController": self.controller, "reportingInstance": self.instance,
             "action": what.action, "reason": what.reason,

@@ -74,7 +74,7 @@ async fn an_event_again_counts_up_the_first() {
     recorder.publish(&about, &long).await.unwrap();
     let (what, event) = events.requests.lock().unwrap().pop().unwrap();
     assert_eq!(what, "POST /apis/events.k8s.io/v1/namespaces/prod/events");
-    assert_eq!(event["metadata"]["generateName"], "system-web.");
+    assert_eq!(event["metadata"]["generateName"], "system-web-");
     assert_eq!(
         (&event["type"], &event["regarding"]["kind"]),
         (&json!("Warning"), &json!("Pod"))
