@@ -173,13 +173,14 @@ impl<S: HttpService + Clone> Recorder<S> {
         let name = created
             .get("metadata")
             .and_then(|metadata| metadata["name"].as_str());
+        let Some(name) = name else { return Ok(()) };
         let first = Series {
-            name: name.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
             count: 1,
             last: Instant::now(),
         };
         let mut series = self.series();
-        if series.len() < MOST {
+        if series.len() < MOST || series.contains_key(&key) {
             series.insert(key, first);
         }
         Ok(())

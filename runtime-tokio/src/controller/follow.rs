@@ -32,7 +32,7 @@ pub(super) struct Followed {
     pub(super) register: Source,
     /// The driver, if the controller runs it.
     pub(super) driver: Option<Driven>,
-    /// The same.
+    /// Its health, if the controller runs it.
     pub(super) health: Option<HealthOf>,
     pub(super) log: Option<WriteLog>,
     pub(super) all: AllKeys,

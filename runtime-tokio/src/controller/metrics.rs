@@ -1,15 +1,13 @@
 //! Metrics of a controller, for the page and for the `metrics` facade. Without that feature the facade gets none.
 
 #[cfg(feature = "metrics")]
-use core::{sync::atomic::AtomicBool, time::Duration};
+use core::time::Duration;
 #[cfg(feature = "metrics")]
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "metrics")]
 use std::sync::{Mutex, PoisonError};
 
 use super::counts::ControllerMetrics;
-#[cfg(feature = "metrics")]
-use super::counts::ORDER;
 #[cfg(feature = "metrics")]
 use crate::health::figure::Of;
 #[cfg(any(feature = "metrics", feature = "page"))]
@@ -72,10 +70,11 @@ pub(crate) struct Figures {
     cells: std::sync::OnceLock<Vec<Cell>>,
     #[cfg(feature = "metrics")]
     depths: Mutex<BTreeMap<i32, metrics::Gauge>>,
-    /// Its name is among those of the controllers that run.
-    #[cfg(feature = "metrics")]
-    has_name: AtomicBool,
 }
+
+/// The name of a controller while it runs; `None` for one that another controller has.
+#[derive(Debug)]
+pub(crate) struct RunningName(#[cfg(feature = "metrics")] Option<String>);
 
 /// The names of the controllers that run.
 #[cfg(feature = "metrics")]
@@ -85,10 +84,10 @@ fn names() -> std::sync::MutexGuard<'static, BTreeSet<String>> {
 }
 
 #[cfg(feature = "metrics")]
-impl Drop for Figures {
+impl Drop for RunningName {
     fn drop(&mut self) {
-        if self.has_name.load(ORDER) {
-            names().remove(&self.name);
+        if let Some(name) = &self.0 {
+            names().remove(name);
         }
     }
 }
@@ -109,15 +108,13 @@ impl Figures {
             name: name.to_owned(),
             cells: std::sync::OnceLock::new(),
             depths: Mutex::default(),
-            has_name: AtomicBool::new(false),
         }
     }
 
     /// Looks up the metrics. This is done once, when the controller starts, so the recorder must be installed by then.
-    pub(crate) fn begin(&self) {
-        if names().insert(self.name.clone()) {
-            self.has_name.store(true, ORDER);
-        } else {
+    pub(crate) fn begin(&self) -> RunningName {
+        let is_first = names().insert(self.name.clone());
+        if !is_first {
             tracing::warn!(
                 controller = self.name,
                 "another controller of this name runs, so their metrics are mixed: set `Controller::name`"
@@ -145,6 +142,7 @@ impl Figures {
         };
         self.cells
             .get_or_init(|| FIGURES.iter().map(cell).collect());
+        RunningName(is_first.then(|| self.name.clone()))
     }
 
     /// Updates all metrics, after an event of the controller or of its queue. Durations that end between two updates are
@@ -215,7 +213,9 @@ impl Figures {
         Self {}
     }
 
-    pub(crate) const fn begin(&self) {}
+    pub(crate) const fn begin(&self) -> RunningName {
+        RunningName()
+    }
 
     pub(crate) fn show(&self, _metrics: impl FnOnce() -> ControllerMetrics) {}
 }

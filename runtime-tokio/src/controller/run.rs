@@ -106,7 +106,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         B: Fn(&ReconcileError) -> Retry + Send + Sync + 'static,
     {
         let figures = Arc::new(Figures::new(&self.name));
-        figures.begin();
+        let _name = figures.begin();
         let skip = self.skip();
         let (registered, live) = self.register(&figures, skip.as_ref());
         let drivers = Drivers::spawn(core::mem::take(&mut self.drivers));

@@ -23,6 +23,8 @@ pub(crate) struct SourceRecord {
     pub(crate) resource: OwnedResource,
     /// The namespaces that other sources have. It is empty if this one is of a namespace.
     except: Vec<String>,
+    /// It has only a part of the objects of its namespaces, by labels, fields or a shard.
+    pub(crate) is_part: bool,
     /// The cluster, if there are several.
     pub(crate) cluster: String,
     /// The number of the join of its cluster. Versions of another join mean nothing.
@@ -136,9 +138,21 @@ impl Noted {
     }
 }
 
+/// Returns the field selector that leaves out namespaces.
+pub(crate) fn excluding(namespaces: &[String]) -> String {
+    let others = namespaces
+        .iter()
+        .map(|namespace| format!("metadata.namespace!={namespace}"));
+    others.collect::<Vec<_>>().join(",")
+}
+
 impl SourceRecord {
     pub(crate) fn new(resource: OwnedResource) -> Self {
+        let selected = resource.as_ref();
         Self {
+            is_part: selected.label_selector.is_some()
+                || selected.field_selector.is_some()
+                || selected.shard.is_some(),
             resource,
             except: Vec::new(),
             cluster: String::new(),
@@ -173,13 +187,11 @@ impl SourceRecord {
 
     /// Leaves out these namespaces, unless it is of a namespace.
     pub(crate) fn except(mut self, namespaces: &[String]) -> Self {
-        if self
-            .resource
-            .as_ref()
-            .namespace
-            .unwrap_or_default()
-            .is_empty()
-        {
+        let resource = self.resource.as_ref();
+        if resource.namespace.unwrap_or_default().is_empty() && !namespaces.is_empty() {
+            let is_others = resource.field_selector == Some(&*excluding(namespaces));
+            let is_whole = resource.label_selector.is_none() && resource.shard.is_none();
+            self.is_part &= !(is_others && is_whole);
             self.except = namespaces.to_vec();
         }
         self

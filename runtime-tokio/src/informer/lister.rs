@@ -35,13 +35,9 @@ impl<F: Form> Lister<F> {
     /// Returns whether the informer would show an object with this key; `None` if that depends on its labels, fields or
     /// shard.
     pub(crate) fn selects(&self, key: &str) -> Option<bool> {
-        let selects = self.0.each_source(|_, source| {
-            let resource = source.resource.as_ref();
-            let is_part = resource.label_selector.is_some()
-                || resource.field_selector.is_some()
-                || resource.shard.is_some();
-            source.has(key).then_some(is_part)
-        });
+        let selects = self
+            .0
+            .each_source(|_, source| source.has(key).then_some(source.is_part));
         let mut parts = selects.into_iter().flatten();
         match parts.next() {
             None => Some(false),

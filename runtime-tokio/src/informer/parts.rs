@@ -2,6 +2,8 @@
 
 use informer_core::{OwnedResource, Resource, resource::Shard};
 
+use crate::health::source::excluding;
+
 /// Returns the parts that a function names, by their namespaces.
 pub(crate) fn parts_of(
     resource: &OwnedResource,
@@ -47,11 +49,8 @@ pub(super) fn sources(
 /// Returns the field selector that leaves out the namespaces of parts.
 fn except(parts: &[OwnedResource]) -> String {
     let named = parts.iter().filter_map(|part| part.as_ref().namespace);
-    let others: Vec<String> = named
-        .filter(|namespace| !namespace.is_empty())
-        .map(|namespace| format!("metadata.namespace!={namespace}"))
-        .collect();
-    others.join(",")
+    let named = named.filter(|namespace| !namespace.is_empty());
+    excluding(&named.map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Returns the sources of a part, with the selectors of the whole. A part without a namespace leaves out the `others`.

@@ -230,3 +230,39 @@ async fn an_informer_is_added_while_the_controller_runs() {
     assert_eq!(ended.to_string(), "the controller has ended");
     assert!(maps.health().handlers.is_empty());
 }
+
+/// An object of the part that has all other namespaces is known to be deleted, since that part has no selectors of its own.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_known_in_the_part_without_selectors() {
+    let mock = server();
+    for namespace in ["prod", "edge"] {
+        let metadata = json!({ "name": "a", "namespace": namespace, "labels": { "app": "web" } });
+        mock.create("pods", json!({ "metadata": metadata }))
+            .unwrap();
+    }
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        .parts(|pods| vec![pods.namespace("prod").labels("app=web"), pods])
+        .spawn();
+    let seen: Arc<Mutex<BTreeMap<String, Option<bool>>>> = Arc::default();
+    let runs = Arc::clone(&seen);
+    let running = run(Controller::new(&pods), move |task: Task<Raw>| {
+        runs.lock()
+            .unwrap()
+            .insert(task.key().to_string(), task.exists());
+        core::future::ready(Ok(()))
+    });
+    sleep(secs(5)).await;
+    for namespace in ["prod", "edge"] {
+        mock.delete("pods", namespace, "a").unwrap();
+    }
+    sleep(secs(5)).await;
+    let seen = seen.lock().unwrap().clone();
+    let expected = [("edge/a", Some(false)), ("prod/a", None)];
+    assert_eq!(
+        seen,
+        expected
+            .map(|(key, exists)| (key.to_owned(), exists))
+            .into()
+    );
+    running.stop().await;
+}
