@@ -65,6 +65,9 @@ pub use informer_tokio::{
     Raw, Resource, Subscription, boxed, kind,
 };
 
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use informer_tokio::metrics;
 #[cfg(feature = "page")]
 #[doc(inline)]
 pub use informer_tokio::page;

@@ -38,6 +38,9 @@ pub use {discovery::discover, informers::Informers, lease::KubeLease, transport:
 #[cfg(feature = "zstd")]
 #[doc(inline)]
 pub use informer_tokio::Packed;
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use informer_tokio::metrics;
 #[cfg(feature = "page")]
 #[doc(inline)]
 pub use informer_tokio::page;

@@ -50,6 +50,10 @@ pub mod factory;
 pub mod handler;
 pub mod health;
 pub mod informer;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+mod metrics;
 #[cfg(feature = "zstd")]
 mod packed;
 #[cfg(feature = "page")]

@@ -44,8 +44,20 @@ pub struct QueueMetrics {
     pub longest_running: Duration,
 }
 
-/// The distribution of durations. A duration is added with `+=`.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// A histogram of durations. A duration is added with `+=`.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::queue::Spread;
+///
+/// const BOUNDS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(10)];
+/// let mut times = Spread::new(&BOUNDS);
+/// times += Duration::from_millis(7);
+/// times += Duration::from_secs(1);
+/// assert_eq!((times.count, times.max), (2, Duration::from_secs(1)));
+/// assert!(times.at_most().eq([(BOUNDS[0], 0), (BOUNDS[1], 1)]));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Spread {
     /// The number of durations.
@@ -54,18 +66,51 @@ pub struct Spread {
     pub sum: Duration,
     /// The longest one.
     pub max: Duration,
-    /// The numbers of durations of at most 1 µs, 10 µs and so on up to 1000 s, as in a histogram of Prometheus.
-    pub at_most: [u64; 10],
+    bounds: &'static [Duration],
+    /// For each bound, the number of durations that are not longer. It is empty before the first duration.
+    at_most: Vec<u64>,
+}
+
+impl Spread {
+    /// The powers of ten from 10 ns to 1000 s: the bounds of controller-runtime's work queues.
+    pub const DECADES: [Duration; 12] = {
+        let mut bounds = [Duration::from_nanos(10); 12];
+        let mut at = 1;
+        while at < bounds.len() {
+            bounds[at] = bounds[at - 1].saturating_mul(10);
+            at += 1;
+        }
+        bounds
+    };
+
+    /// Creates an empty histogram with these bounds, in ascending order.
+    #[must_use]
+    pub const fn new(bounds: &'static [Duration]) -> Self {
+        Self {
+            count: 0,
+            sum: Duration::ZERO,
+            max: Duration::ZERO,
+            bounds,
+            at_most: Vec::new(),
+        }
+    }
+
+    /// Returns each bound with the number of durations that are not longer, as in a histogram of Prometheus.
+    pub fn at_most(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let counts = self.at_most.iter().copied().chain(core::iter::repeat(0));
+        self.bounds.iter().copied().zip(counts)
+    }
+}
+
+/// Creates an empty histogram with the bounds [`DECADES`](Self::DECADES).
+impl Default for Spread {
+    fn default() -> Self {
+        Self::new(&Self::DECADES)
+    }
 }
 
 impl QueueMetrics {
     pub(super) const fn new() -> Self {
-        const NONE: Spread = Spread {
-            count: 0,
-            sum: Duration::ZERO,
-            max: Duration::ZERO,
-            at_most: [0; 10],
-        };
         Self {
             depth: 0,
             depths: Vec::new(),
@@ -73,8 +118,8 @@ impl QueueMetrics {
             delayed: 0,
             adds: 0,
             retries: 0,
-            wait: NONE,
-            work: NONE,
+            wait: Spread::new(&Spread::DECADES),
+            work: Spread::new(&Spread::DECADES),
             unfinished: Duration::ZERO,
             longest_running: Duration::ZERO,
         }
@@ -94,10 +139,9 @@ impl AddAssign<Duration> for Spread {
         self.count += 1;
         self.sum = self.sum.saturating_add(time);
         self.max = self.max.max(time);
-        let mut bound = Duration::from_micros(1);
-        for count in &mut self.at_most {
-            *count += u64::from(time <= bound);
-            bound = bound.saturating_mul(10);
+        self.at_most.resize(self.bounds.len(), 0);
+        for (bound, count) in self.bounds.iter().zip(&mut self.at_most) {
+            *count += u64::from(time <= *bound);
         }
     }
 }
@@ -113,6 +157,7 @@ mod tests {
             spread += Duration::from_micros(micros);
         }
         assert_eq!(spread.count, 6);
-        assert_eq!(spread.at_most, [2, 3, 3, 3, 4, 5, 5, 5, 5, 5]);
+        let counts: Vec<u64> = spread.at_most().map(|(_, count)| count).collect();
+        assert_eq!(counts, [1, 1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 5]);
     }
 }

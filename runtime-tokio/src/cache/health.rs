@@ -1,5 +1,6 @@
 //! Computes the health of an informer.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -60,6 +61,7 @@ impl<V> Inner<V> {
             (None, None) => worst(&sources),
         };
         let counts = inner.counts();
+        let applied = inner.applied();
         Health {
             name: inner.name.clone(),
             resource: inner.resource.to_string(),
@@ -73,6 +75,9 @@ impl<V> Inner<V> {
             objects,
             bytes,
             resource_version,
+            queued: inner.queued.load(Ordering::Relaxed),
+            deltas: applied.deltas,
+            processing: applied.times,
             lists: counts.lists,
             relists: counts.relists,
             watches: counts.watches,
@@ -82,6 +87,7 @@ impl<V> Inner<V> {
             audits: counts.audits,
             audit_age: oldest_audit(&sources),
             drifted: sources.iter().map(|source| source.drifted).sum(),
+            reports: self.reports(),
             last_error: self.last_error(now),
             stale,
             stale_count,

@@ -6,7 +6,6 @@ mod health;
 pub(crate) mod heap;
 pub(crate) mod index;
 pub(crate) mod listener;
-pub(crate) mod metrics;
 pub(crate) mod panics;
 pub(crate) mod reindex;
 pub(crate) mod retired;

@@ -21,7 +21,6 @@ use super::builder::OnFailure;
 use super::counts::{Counts, LOW, ORDER};
 use super::handle::{Stop, Stopped};
 use super::live::Live;
-use super::metrics::Figures;
 use super::only::Only;
 use super::queue::{Work, WorkQueue};
 use super::results::Results;
@@ -33,6 +32,7 @@ use crate::cache::entry::Key;
 use crate::health::error::Ended;
 use crate::health::unheard;
 use crate::informer::Lister;
+use crate::metrics::facade::Facade;
 
 /// The time after which a run that has not ended is reported.
 const LONG: Duration = Duration::from_secs(600);
@@ -79,7 +79,7 @@ pub(super) struct Engine<F: Form, C> {
     pub(super) failures: Failures,
     pub(super) results: Results,
     pub(super) counts: Arc<Counts>,
-    pub(super) figures: Arc<Figures>,
+    pub(super) facade: Facade,
 }
 
 impl<F, C, R> Engine<F, C>
@@ -94,6 +94,7 @@ where
         let overdue = self.next_overdue();
         tokio::select! {
             biased;
+            () = self.facade.due() => self.show(),
             // An error means that no handle is left, so no recheck can be requested.
             Ok(()) = self.rechecks.changed() => self.cut_others(),
             Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
@@ -113,12 +114,18 @@ where
         self.counts.running.store(self.running.len(), ORDER);
         self.counts.settling.store(self.settling.len(), ORDER);
         self.counts.held.store(self.held.len(), ORDER);
-        self.show();
     }
 
-    fn show(&self) {
-        self.figures
-            .show(|| self.counts.metrics(self.queue.metrics()));
+    fn show(&mut self) {
+        let (facade, counts, queue) = (&mut self.facade, &self.counts, &self.queue);
+        let show = AssertUnwindSafe(|| facade.show_controller(|| counts.metrics(queue.metrics())));
+        if let Err(panic) = catch_unwind(show) {
+            let message = OneLine(crate::cache::panics::message(&*panic));
+            tracing::error!(
+                controller = self.name,
+                "the metrics recorder panicked: {message}"
+            );
+        }
     }
 
     fn begin(&mut self, work: Work<Key>) {
@@ -252,6 +259,11 @@ where
     fn succeeded(&mut self, work: &Work<Key>, next: Next) {
         let key = work.key();
         self.counts.succeeded.fetch_add(1, ORDER);
+        match next.after {
+            Some(Duration::ZERO) => self.counts.requeued.fetch_add(1, ORDER),
+            Some(_) => self.counts.requeued_after.fetch_add(1, ORDER),
+            None => 0,
+        };
         self.failures.ended();
         self.queue.forget(key);
         self.results.send(key, || Ok(next));
@@ -282,7 +294,10 @@ where
                 self.queue
                     .add_after_with_priority(key.clone(), delay, work.priority());
             }
-            Retry::Never => self.queue.forget(key),
+            Retry::Never => {
+                self.counts.terminal.fetch_add(1, ORDER);
+                self.queue.forget(key);
+            }
         }
     }
 
@@ -297,6 +312,7 @@ where
             }
             Err(_) if is_over => {
                 self.counts.failed.fetch_add(1, ORDER);
+                self.counts.timed_out.fetch_add(1, ORDER);
                 let failure = Failure::OutOfTime(self.run_within.unwrap_or_default());
                 self.failed(key, &failure);
                 self.results.send(key, || Err(failure.to_error()));

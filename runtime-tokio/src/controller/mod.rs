@@ -1,12 +1,11 @@
 //! Controllers: a reconcile function that is called with the keys of changed objects.
 
 mod builder;
-mod counts;
+pub(crate) mod counts;
 mod engine;
 mod follow;
 mod handle;
 mod live;
-pub(crate) mod metrics;
 mod only;
 mod own;
 mod owned;

@@ -18,7 +18,6 @@ use super::engine::{Engine, Failures};
 use super::follow::Driven;
 use super::handle::{Stop, Stopped};
 use super::live::LeaveOnDrop;
-use super::metrics::Figures;
 use super::part::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
@@ -29,6 +28,7 @@ use super::task::{Next, Retry, Task};
 use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
 use crate::health::unheard;
+use crate::metrics::facade::Facade;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Waits until all informers are synced, and then reconciles. It ends when a [handle](Self::handle) stops it, or
@@ -105,10 +105,10 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         ReconcileError: Into<Box<dyn Error + Send + Sync>>,
         B: Fn(&ReconcileError) -> Retry + Send + Sync + 'static,
     {
-        let figures = Arc::new(Figures::new(&self.name));
-        let _name = figures.begin();
+        let facade = Facade::new("controller", &self.name);
+        self.counts.workers.store(self.workers, ORDER);
         let skip = self.skip();
-        let (registered, live) = self.register(&figures, skip.as_ref());
+        let (registered, live) = self.register(skip.as_ref());
         let drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
         // Dropping it ends them.
         let mut helpers = JoinSet::new();
@@ -161,7 +161,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             run_within: self.run_within,
             results: self.results,
             counts: self.counts,
-            figures,
+            facade,
         };
         let ended = registered.0.iter().map(|one| one.ended()).collect();
         engine.work(ended, &mut stop).await;
@@ -242,16 +242,10 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         Some(Arc::new(skip))
     }
 
-    fn register(
-        &mut self,
-        figures: &Arc<Figures>,
-        skip: Option<&Arc<Skip>>,
-    ) -> (AllRegistered, LeaveOnDrop) {
+    fn register(&mut self, skip: Option<&Arc<Skip>>) -> (AllRegistered, LeaveOnDrop) {
         let intake = Intake {
             queue: self.queue.clone(),
             keep: self.keep.clone(),
-            figures: Arc::clone(figures),
-            counts: Arc::clone(&self.counts),
             debounce: self.debounce,
             skip: skip.cloned(),
         };

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use informer_core::Form;
 
-use super::counts::{Counts, LOW};
-use super::metrics::Figures;
+use super::counts::LOW;
 use super::only::Only;
 use super::predicate::Predicate;
 use super::skip::{Skip, SkipOf};
@@ -26,8 +25,6 @@ type MissedStates<F> = Box<dyn Fn(&Entry<F>) + Send + Sync>;
 pub(super) struct Intake {
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
-    pub(super) figures: Arc<Figures>,
-    pub(super) counts: Arc<Counts>,
     pub(super) debounce: Duration,
     pub(super) skip: Option<Arc<Skip>>,
 }
@@ -86,9 +83,6 @@ impl Intake {
                 self.queue.add_with_priority(key, LOW);
             }
         }
-        // The loop of the controller does not show them while all workers are busy.
-        self.figures
-            .show(|| self.counts.metrics(self.queue.metrics()));
     }
 }
 

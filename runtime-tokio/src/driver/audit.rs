@@ -15,7 +15,7 @@ use informer_core::{
 use tokio::sync::mpsc;
 
 use crate::cache::entry::{Key, SharedObject, Store};
-use crate::cache::shared::{Inner, METRICS};
+use crate::cache::shared::Inner;
 use crate::timer::TokioTimer;
 
 /// The most differences that are reported individually.
@@ -133,10 +133,6 @@ impl<V> Audited<V> {
     fn note(&self, drifted: usize) {
         self.inner
             .source(self.source, |source| source.audited(drifted));
-        let drifted = self.inner.each_source(|_, source| source.drifted);
-        self.inner.hook(METRICS, || {
-            self.inner.figures.audited(drifted.iter().sum());
-        });
     }
 
     fn report(&self, problem: Problem<'_>) {

@@ -158,6 +158,12 @@ impl<V> Batch<V> {
         self.restores = false;
     }
 
+    /// The number of objects.
+    pub(crate) fn objects(&self) -> usize {
+        let is_object = |item: &&Item<V>| matches!(item, Item::Object(_));
+        self.items.iter().filter(is_object).count()
+    }
+
     /// The number of bytes that are not decoded yet.
     pub(crate) const fn pending(&self) -> usize {
         self.json.len()

@@ -25,6 +25,7 @@ use crate::cache::panics::message;
 use crate::cache::shared::{Inner, METRICS};
 use crate::driver::journal::Journal;
 use crate::driver::source::{Members, Sources};
+use crate::metrics::facade::Facade;
 use guard::Guarded;
 
 /// Lists, watches, updates the cache and calls the handlers.
@@ -111,7 +112,15 @@ where
         let inner = Arc::clone(&end.0);
         let drain = parts.drain;
         let mut handlers = JoinSet::new();
-        let driven = catch_async(run_sources(&inner, parts, &mut jobs, &mut handlers)).await;
+        let mut facade = Facade::new("informer", &inner.name);
+        let driven = catch_async(async {
+            tokio::select! {
+                biased;
+                () = run_sources(&inner, parts, &mut jobs, &mut handlers) => {}
+                () = show(&inner, &mut facade) => {}
+            }
+        })
+        .await;
         match &driven {
             Ok(()) => inner.driver_failed("all its sources ended", Level::Error),
             Err(panic) => {
@@ -140,9 +149,18 @@ where
             note_handler(&inner, joined);
         }
         drop(end);
+        inner.hook(METRICS, || facade.show_informer(|| inner.health()));
         if let Err(panic) = driven {
             std::panic::resume_unwind(panic);
         }
+    }
+}
+
+/// Updates the metrics of the facade for ever.
+async fn show<V>(inner: &Inner<V>, facade: &mut Facade) {
+    loop {
+        facade.due().await;
+        inner.hook(METRICS, || facade.show_informer(|| inner.health()));
     }
 }
 
@@ -162,7 +180,6 @@ async fn run_sources<T: Transport, D>(
 ) where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
-    inner.hook(METRICS, || inner.figures.begin());
     let (mut sources, transports) = Sources::new(inner, parts);
     // They are boxed, since each set has room for one more future, of 10 kB.
     let mut driving = FuturesUnordered::new();

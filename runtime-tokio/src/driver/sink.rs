@@ -45,6 +45,8 @@ pub(crate) struct CacheSink<D: Decode> {
     pool: Pool<D>,
     deadline: Option<Instant>,
     turn: Turn,
+    /// The number of objects that were gathered or are being decoded.
+    queued: usize,
     /// The number of objects since the driver waited.
     read: usize,
     stop: StopSignal,
@@ -92,6 +94,7 @@ where
             pool,
             deadline: None,
             turn: Turn::default(),
+            queued: 0,
             read: 0,
             stop,
             repairs,
@@ -125,6 +128,8 @@ where
     }
 
     fn object(&mut self, frame: &ObjectFrame<'_>) {
+        self.queued += 1;
+        self.inner.queued.fetch_add(1, Ordering::Relaxed);
         let mut frame = *frame;
         let key;
         if !self.cluster.is_empty() {
@@ -159,6 +164,13 @@ where
             self.batch
                 .decode_now(frame, &**decode, &inner.indexes(), report);
         }
+    }
+
+    /// Records that objects were taken from what was gathered.
+    fn note_taken(&mut self, objects: usize) {
+        let taken = objects.min(self.queued);
+        self.queued -= taken;
+        self.inner.queued.fetch_sub(taken, Ordering::Relaxed);
     }
 
     /// Reports an object that exists and is no longer selected, but has a finalizer that a controller may have added.
@@ -389,5 +401,12 @@ where
         if due {
             self.apply_all(None);
         }
+    }
+}
+
+impl<D: Decode> Drop for CacheSink<D> {
+    fn drop(&mut self) {
+        // What was gathered will not be applied any more.
+        self.inner.queued.fetch_sub(self.queued, Ordering::Relaxed);
     }
 }

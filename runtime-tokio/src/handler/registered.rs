@@ -21,7 +21,7 @@ use super::options::HandlerOptions;
 use crate::cache::entry::SharedObject;
 use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
-use crate::cache::shared::{Inner, Lost, METRICS};
+use crate::cache::shared::{Inner, Lost};
 use crate::cache::users::Users;
 use crate::health::Lag;
 use crate::health::error::Ended;
@@ -287,8 +287,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
     async fn run(mut self, mut handler: impl Call<F>) {
         let mut turns = (0..TURNS).rev().cycle();
         while self.take().await {
-            let mut taken =
-                TakenEvents::new(&self.inner, self.id, &self.listener, &mut self.events);
+            let mut taken = TakenEvents::new(&self.inner, &self.listener, &mut self.events);
             let mut since = Instant::now();
             let mut now = since;
             loop {
@@ -318,8 +317,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
         let _leave = LeaveOnDrop(Arc::clone(&self.listener));
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
-                let mut taken =
-                    TakenEvents::new(&self.inner, self.id, &self.listener, &mut self.events);
+                let mut taken = TakenEvents::new(&self.inner, &self.listener, &mut self.events);
                 while let Some(event) = taken.next(Instant::now()) {
                     let called = catch(|| deliver(&mut handler, &event));
                     after(&self.inner, &self.listener, &self.progress, &event, called);
@@ -350,11 +348,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
 /// Notifications taken from the log. Those that remain when the handler is removed are counted and reported.
 struct TakenEvents<'a, F: Form> {
     inner: &'a Inner<F::Stored>,
-    id: ListenerId,
     listener: &'a ListenerState,
     events: std::vec::Drain<'a, Logged<F>>,
-    calls: u64,
-    panics_before: u64,
     /// Objects that nobody has any more.
     retired: Vec<SharedObject<F::Stored>>,
 }
@@ -362,18 +357,14 @@ struct TakenEvents<'a, F: Form> {
 impl<'a, F: Form> TakenEvents<'a, F> {
     fn new(
         inner: &'a Inner<F::Stored>,
-        id: ListenerId,
         listener: &'a ListenerState,
         events: &'a mut Vec<Logged<F>>,
     ) -> Self {
         Self {
             inner,
-            id,
             listener,
             events: events.drain(..),
-            calls: 0,
             retired: Vec::new(),
-            panics_before: listener.panics(),
         }
     }
 
@@ -383,7 +374,6 @@ impl<'a, F: Form> TakenEvents<'a, F> {
         }
         let event = of_logged(self.events.next()?);
         let is_call = !matches!(event, Event::Synced);
-        self.calls += u64::from(is_call);
         self.listener.begin_call(is_call, now);
         Some(event)
     }
@@ -409,14 +399,8 @@ impl<F: Form> Drop for TakenEvents<'_, F> {
         let cut = usize::from(self.listener.call(Instant::now()).is_some());
         report_undelivered(self.inner, &self.listener.name, self.events.len() + cut);
         self.listener.take(0);
-        let panics = self.listener.panics() - self.panics_before;
-        let (inner, name) = (self.inner, &self.listener.name);
-        inner.retired.put(&mut self.retired);
-        inner.discard(self.retired.drain(..));
-        inner.hook(METRICS, || {
-            let pending = || inner.lag(self.id).pending;
-            inner.figures.handled(name, self.calls, panics, pending);
-        });
+        self.inner.retired.put(&mut self.retired);
+        self.inner.discard(self.retired.drain(..));
     }
 }
 

@@ -2,9 +2,7 @@
 
 mod advice;
 pub(crate) mod error;
-#[cfg(any(feature = "metrics", feature = "page"))]
-pub(crate) mod figure;
-mod snapshot;
+pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod unheard;
 

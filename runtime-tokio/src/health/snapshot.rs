@@ -2,9 +2,32 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use informer_core::queue::Spread;
 use serde::{Serialize, Serializer};
+
+/// The bounds of [`Health::processing`], which are those of client-go.
+pub(crate) const PROCESSING: [Duration; 12] = {
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+    [
+        ms(1),
+        ms(5),
+        ms(10),
+        ms(25),
+        ms(50),
+        ms(100),
+        ms(250),
+        ms(500),
+        ms(1000),
+        ms(2500),
+        ms(5000),
+        ms(10_000),
+    ]
+};
 
 /// A snapshot of an informer's health: whether it is synced, and if not, why.
 ///
@@ -53,6 +76,13 @@ pub struct Health {
     pub bytes: usize,
     /// The resourceVersion that the cache has reached; the oldest of several sources. It is empty if there is none.
     pub resource_version: String,
+    /// The number of objects that were received and are not in the cache yet.
+    pub queued: usize,
+    /// The number of objects that lists and watches have brought, deletions included.
+    pub deltas: u64,
+    /// The times in which a batch of them was put into the cache and into the backlogs of handlers. It is not in the JSON.
+    #[serde(skip)]
+    pub processing: Spread,
     /// The number of completed lists, including the first one. This and the other counts include the sources that have
     /// left.
     pub lists: u64,
@@ -75,6 +105,8 @@ pub struct Health {
     pub audit_age: Option<Duration>,
     /// The number of objects that differed permanently from the server in the last audit.
     pub drifted: usize,
+    /// The number of reports of each [class](crate::health::Report::class).
+    pub reports: BTreeMap<&'static str, u64>,
     /// The last problem of any kind.
     pub last_error: Option<Trouble>,
     /// The keys of objects in an older state because the latest one could not be used. At most 100 of them.

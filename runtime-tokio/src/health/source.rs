@@ -204,13 +204,13 @@ impl SourceRecord {
         !self.is_complete && (self.activity.is_none() || has_failed)
     }
 
-    /// Records the activity of the driver. Returns whether a watch was opened.
-    pub(crate) fn activity(&mut self, activity: Activity) -> bool {
+    /// Records the activity of the driver.
+    pub(crate) fn activity(&mut self, activity: Activity) {
         let is_same = self.activity.is_some_and(|before| {
             core::mem::discriminant(&before) == core::mem::discriminant(&activity)
         });
         if is_same {
-            return false;
+            return;
         }
         self.activity = Some(activity);
         self.since = Instant::now();
@@ -220,7 +220,6 @@ impl SourceRecord {
             self.is_well();
         }
         self.watching_since = opened.then_some(self.since);
-        opened
     }
 
     /// Records bytes that were received.

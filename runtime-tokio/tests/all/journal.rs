@@ -777,6 +777,10 @@ async fn a_journal_that_could_not_be_opened_is_filled_by_one_list() {
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_is_full_is_reported_and_loses_nothing() {
+    // A journal locks its file, and another process that runs this test has the same one.
+    let turn = std::env::temp_dir().join("informer-dev-full.lock");
+    let turn = std::fs::File::create(turn).unwrap();
+    turn.lock().unwrap();
     let place = Place::new(3);
     // Appended records have room, and a compacted journal has none.
     let second = place.folder.path().join("pods.1");

@@ -13,6 +13,7 @@ mod handlers;
 mod health;
 mod journal;
 mod kube_rs_defects;
+mod monitoring;
 mod retry_watcher;
 mod scenarios;
 mod shards;

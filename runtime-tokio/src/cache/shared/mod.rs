@@ -8,13 +8,15 @@ mod delivery;
 mod reports;
 mod sources;
 
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informer_core::{
     Cache, OwnedResource, ResourceVersion,
     cache::{CacheConfig, SourceId},
+    queue::Spread,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -28,8 +30,8 @@ use self::sources::Sources;
 use crate::cache::entry::{Key, SharedObject, Store};
 use crate::cache::hashes::Kept;
 use crate::cache::index::Indexes;
-use crate::cache::metrics::Figures;
 use crate::cache::retired::Retired;
+use crate::health::snapshot::PROCESSING;
 use crate::health::source::SourceRecord;
 
 /// Called with every resourceVersion that the cache reaches.
@@ -53,7 +55,9 @@ pub(crate) struct Inner<V> {
     joins: bool,
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
-    pub(crate) figures: Figures,
+    /// The objects that were received and are not in the cache yet.
+    pub(crate) queued: AtomicUsize,
+    applied: Mutex<Applied>,
     pub(crate) retired: Retired<V>,
     /// What is kept beside each object.
     kept: AtomicU8,
@@ -65,6 +69,14 @@ pub(crate) struct Inner<V> {
 
 /// The version that the cache has reached, for each source.
 pub(crate) type Reached = BTreeMap<SourceId, ResourceVersion<Key>>;
+
+/// What was applied to the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Applied {
+    pub(crate) deltas: u64,
+    /// The times that batches took.
+    pub(crate) times: Spread,
+}
 
 /// The states that futures wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -118,7 +130,11 @@ impl<V> Inner<V> {
             kept: AtomicU8::new(Kept::Nothing as u8),
             selects_for_controller: AtomicBool::new(false),
             speaks: AtomicBool::new(true),
-            figures: Figures::new(&name),
+            queued: AtomicUsize::new(0),
+            applied: Mutex::new(Applied {
+                deltas: 0,
+                times: Spread::new(&PROCESSING),
+            }),
             name,
             resource,
             cache: RwLock::new(cache),
@@ -171,6 +187,18 @@ impl<V> Inner<V> {
 
     pub(crate) fn cache_mut(&self) -> RwLockWriteGuard<'_, Cache<SharedObject<V>, Store>> {
         self.cache.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a batch of objects that was applied to the cache.
+    pub(crate) fn note_applied(&self, objects: usize, took: Duration) {
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        applied.deltas += objects as u64;
+        applied.times += took;
+    }
+
+    pub(crate) fn applied(&self) -> Applied {
+        let applied = self.applied.lock();
+        applied.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn delivery(&self) -> MutexGuard<'_, Delivery<V>> {

@@ -36,6 +36,8 @@ pub(super) struct Last {
     failure: Option<Noted>,
     /// The number of panics in each user-defined function, by its name.
     hook_panics: BTreeMap<&'static str, u64>,
+    /// The number of reports of each class.
+    reports: BTreeMap<&'static str, u64>,
     /// The classes of problems without a source that were written to stderr.
     said: BTreeSet<&'static str>,
 }
@@ -55,7 +57,7 @@ impl<V> Inner<V> {
             Level::Warn => tracing::warn!(informer = name, class, "{report}"),
             Level::Error | _ => tracing::error!(informer = name, class, "{report}"),
         });
-        self.hook(METRICS, || self.figures.report(class));
+        *self.last().reports.entry(class).or_default() += 1;
         // A warning is no error: the server answered the request.
         if report.level >= Level::Info && !matches!(report.problem, Problem::Warning { .. }) {
             let noted = Noted::of(report);
@@ -141,6 +143,11 @@ impl<V> Inner<V> {
     /// Returns the number of panics in user-defined functions.
     pub(crate) fn hook_panics(&self) -> u64 {
         self.last().hook_panics.values().sum()
+    }
+
+    /// Returns the number of reports of each class.
+    pub(crate) fn reports(&self) -> BTreeMap<&'static str, u64> {
+        self.last().reports.clone()
     }
 
     /// Drops objects, which can run user-defined code.

@@ -8,7 +8,7 @@ use informer_core::drive::Activity;
 use informer_core::wire::Format;
 use informer_core::{OwnedResource, ResourceVersion};
 
-use super::{Inner, METRICS};
+use super::Inner;
 use crate::health::source::{Counts, SourceRecord};
 
 /// The sources that list and watch.
@@ -110,15 +110,12 @@ impl<V> Inner<V> {
 
     /// Records the activity of a source's driver.
     pub(crate) fn activity(&self, source: SourceId, activity: Activity) {
-        if self.source(source, |source| source.activity(activity)) == Some(true) {
-            self.hook(METRICS, || self.figures.watch_opened());
-        }
+        self.source(source, |source| source.activity(activity));
     }
 
     /// Records bytes that a source received.
     pub(crate) fn received(&self, source: SourceId, format: Format, bytes: u64) {
         self.source(source, |source| source.received(format, bytes));
-        self.hook(METRICS, || self.figures.received(format, bytes));
     }
 
     /// Returns the time since which the cache may be stale. If the data of a source comes from a journal, that is the
@@ -130,9 +127,6 @@ impl<V> Inner<V> {
 
     /// Records that a source was completed, has failed or has left.
     pub(crate) fn source_changed(&self) {
-        let missing = self.each_source(|_, source| !source.is_complete);
-        let missing = missing.into_iter().filter(|missing| *missing).count();
-        self.hook(METRICS, || self.figures.sources_missing(missing));
         self.status
             .send_modify(|status| status.sources = status.sources.wrapping_add(1));
     }
@@ -140,6 +134,5 @@ impl<V> Inner<V> {
     /// Records that a source completed a list.
     pub(crate) fn listed(&self, source: SourceId) {
         self.source(source, SourceRecord::listed);
-        self.hook(METRICS, || self.figures.listed());
     }
 }

@@ -15,9 +15,10 @@ use informer_core::report::Phase;
 use informer_core::{Cache, Decode, Report, ResourceVersion, Step};
 use informer_journal::{Record, Recording as _};
 
+use tokio::time::Instant;
+
 use crate::cache::entry::{Key, SharedObject, Store};
-use crate::cache::metrics::Levels;
-use crate::cache::shared::{Delivery, Inner, METRICS, ON_VERSION};
+use crate::cache::shared::{Delivery, Inner, ON_VERSION};
 use crate::driver::batch::{Batch, BatchStep};
 use crate::driver::journal::now;
 use crate::driver::sink::CacheSink;
@@ -40,8 +41,13 @@ where
         mut batch: Batch<D::Value>,
         version: Option<&ResourceVersion<Key>>,
     ) {
-        let applied = batch.items.len();
+        let objects = batch.objects();
+        let began = Instant::now();
         let mut state = self.update_cache(&mut batch, version);
+        if objects > 0 {
+            self.inner.note_applied(objects, began.elapsed());
+            self.note_taken(objects);
+        }
         self.versions.append(&mut batch.versions);
         self.pool.put_back(batch);
         if state.is_walking {
@@ -49,7 +55,7 @@ where
             state = self.walk();
             state.wants_relist |= wants_relist;
         }
-        self.publish(applied, state);
+        self.publish(state);
     }
 
     /// Removes the source from the cache, with its objects.
@@ -67,18 +73,18 @@ where
     /// Continues a sweep or a resync for as long as the lock may be held, and publishes the new state of the cache.
     pub(super) fn continue_walk(&mut self) {
         let state = self.walk();
-        self.publish(0, state);
+        self.publish(state);
     }
 
-    /// Publishes the state of the cache, to which this many items were applied.
-    fn publish(&mut self, applied: usize, state: CacheState) {
+    /// Publishes the state of the cache.
+    fn publish(&mut self, state: CacheState) {
         let CacheState {
             is_walking,
             wants_relist,
             is_restored,
             is_source_synced,
+            is_synced: synced,
             reached,
-            levels,
         } = state;
         self.walking = is_walking;
         self.refill |= wants_relist;
@@ -97,14 +103,11 @@ where
             self.inner.source(self.source, SourceRecord::confirmed);
         }
         let completed = self.completed && is_source_synced;
-        let synced = levels.synced;
         let is_first =
             |source: &mut SourceRecord| !core::mem::replace(&mut source.is_complete, true);
         if completed && self.inner.source(self.source, is_first) == Some(true) {
             self.inner.source_changed();
         }
-        self.inner
-            .hook(METRICS, || self.inner.figures.applied(applied, levels));
         self.inner.reached.send_if_modified(|shown| {
             let Some(shown) = shown.get_mut(&self.source) else {
                 return false;
@@ -216,9 +219,9 @@ struct CacheState {
     /// Whether the source has data from a journal that the server has not confirmed.
     is_restored: bool,
     is_source_synced: bool,
+    is_synced: bool,
     /// The version that the source has reached.
     reached: ResourceVersion<Key>,
-    levels: Levels,
 }
 
 impl CacheState {
@@ -228,14 +231,8 @@ impl CacheState {
             wants_relist: cache.take_wants_relist(source),
             is_restored: cache.is_restored(source),
             is_source_synced: cache.is_source_synced(source),
+            is_synced: cache.is_synced(),
             reached: cache.version(source).cloned().unwrap_or_default(),
-            levels: Levels {
-                objects: cache.len(),
-                bytes: cache.bytes(),
-                stale: cache.stale_len(),
-                synced: cache.is_synced(),
-                incomplete: cache.is_incomplete(),
-            },
         }
     }
 }
