@@ -41,6 +41,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cache;
+mod clock;
 pub mod controller;
 pub mod discovery;
 mod driver;

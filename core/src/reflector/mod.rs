@@ -72,6 +72,8 @@ pub struct Reflector<R, S: Storage> {
     accept: Accept,
     /// Stop after one complete list.
     once: bool,
+    /// Only the first page of a list is read.
+    first_page: bool,
     config: ReflectorConfig,
     rng: Rng,
     state: RunState,
@@ -155,6 +157,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             target,
             accept: Accept::default(),
             once: false,
+            first_page: false,
             rng: Rng::new(seed),
             state: RunState::Idle,
             next_id: 0,
@@ -205,6 +208,26 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.version_unavailable = true;
         self.config.initial = Initial::List;
         self
+    }
+
+    /// Makes the reflector [list once](Self::list_once), and only the first object. The version of the [`Frame::Complete`] is
+    /// the newest one of the server.
+    ///
+    /// ```
+    /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
+    ///
+    /// let pods = Resource::new("", "v1", "pods");
+    /// let mut probe: Reflector<_, Heap<Box<str>>> = Reflector::new(pods, ReflectorConfig::list(), 1).probe();
+    /// let Output::Send(list) = probe.poll_output(Instant::from_micros(0)) else { panic!() };
+    /// let mut target = String::new();
+    /// list.write_target(&mut target).unwrap();
+    /// assert_eq!(target, "/api/v1/pods?limit=1");
+    /// ```
+    #[must_use]
+    pub fn probe(mut self) -> Self {
+        self.config.page_size = Some(1);
+        self.first_page = true;
+        self.list_once()
     }
 
     /// Sets the `Accept` headers that a decoder requires. If the decoder ignores managedFields, they do not count

@@ -99,6 +99,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             error: &mut self.error,
             version: &mut self.version,
             version_unavailable: &mut self.version_unavailable,
+            first_page: self.first_page,
             paginated: &mut self.paginated,
             is_polled: self.polls.is_some(),
             resuming: &mut self.resuming,
@@ -140,6 +141,8 @@ struct Reading<'a, S: Storage> {
     version: &'a mut ResourceVersion<S::Text>,
     version_unavailable: &'a mut bool,
     paginated: &'a mut bool,
+    /// Only the first page of a list is read.
+    first_page: bool,
     /// The resource cannot be watched.
     is_polled: bool,
     resuming: &'a mut bool,
@@ -201,6 +204,9 @@ impl<'a, S: Storage> Reading<'a, S> {
             return Err(Outcome::NotAList);
         }
         self.call.phase = Phase::Draining { since: self.now };
+        if self.first_page {
+            run.token.clear();
+        }
         if !run.token.as_slice().is_empty() {
             return Ok(Frame::Internal);
         }

@@ -1,6 +1,7 @@
 //! The problems that are reported, and their messages.
 
 use core::fmt::{self, Write as _};
+use core::time::Duration;
 
 use super::facts::Facts;
 use super::one_line::Escaped;
@@ -144,6 +145,11 @@ pub enum Problem<'a> {
         /// Whether a relist will repair it. It is `false` if one had no effect before.
         repair: bool,
     },
+    /// The watch has not reached a version that a list had long ago.
+    WatchLags {
+        /// The time since that list began.
+        lag: Duration,
+    },
 }
 
 impl From<RequestProblem> for Problem<'_> {
@@ -191,6 +197,9 @@ impl Problem<'_> {
                 Facts::new("journal-recovered", Info).text("the journal is complete again")
             }
             Self::JournalExposed { .. } => Facts::new("journal-exposed", Warn),
+            Self::WatchLags { .. } => Facts::new("watch-lags", Warn).advice(
+                "The watch cache of the server, or something in between, is slow: the cache shows an old state.",
+            ),
             Self::Drift { .. } | Self::Drifted { .. } => Facts::new("drift", Warn).advice(
                 "The server or a proxy lost events. The audit repairs the cache with a relist; see docs/AUDIT.md.",
             ),
@@ -305,6 +314,11 @@ impl Problem<'_> {
                     "an earlier relist did not repair it"
                 })
             }
+            Self::WatchLags { lag } => write!(
+                f,
+                "the watch has not reached the version that a list had {} s ago",
+                lag.as_secs()
+            ),
             _ => self.write_of_object(f),
         }
     }

@@ -112,6 +112,9 @@ fn problems_without_texts_of_others_have_their_own() {
             count: 1,
             repair: true,
         },
+        Problem::WatchLags {
+            lag: Duration::from_secs(100),
+        },
     ] {
         assert!(problem.to_string().contains(' '), "{problem}");
     }

@@ -10,9 +10,10 @@ use tokio::time::Instant;
 
 use crate::cache::entry::{SharedObject, Store};
 use crate::cache::shared::{Inner, Reached};
-use crate::health::error::Ended;
+use crate::health::error::{Ended, ReadError};
 use crate::health::{HandlerHealth, Health, SourceHealth, State, Trouble};
 
+const NO_SOURCE: &str = "there is no namespace and no cluster";
 /// The most stale keys that are named.
 const STALE_KEYS: usize = 100;
 
@@ -45,8 +46,10 @@ impl<V> Inner<V> {
                 source.is_complete && synced.contains(&id),
                 version.unwrap_or_default(),
                 now,
+                inner.clock.now(),
             )
         });
+        let (staleness, staleness_unknown) = stalest(&sources);
         let listeners = inner.delivery().listeners();
         let handlers = listeners.iter().map(|(listener, lag)| HandlerHealth {
             name: listener.name.clone(),
@@ -69,6 +72,8 @@ impl<V> Inner<V> {
             state,
             state_age,
             synced: is_synced,
+            staleness,
+            staleness_unknown,
             stale_since: self.stale_since(),
             ended: status.ended,
             incomplete,
@@ -95,6 +100,32 @@ impl<V> Inner<V> {
             handlers: handlers.collect(),
             hook_panics: inner.hook_panics(),
         }
+    }
+
+    /// Checks that the cache has lacked no change for longer than this.
+    pub(crate) fn check_staleness(&self, limit: Duration) -> Result<(), ReadError> {
+        let now = self.clock.now();
+        let of_sources = self.each_source(|_, source| source.freshness.staleness(now));
+        let worst = of_sources.into_iter().try_fold(None, |worst, one| {
+            one.map(|staleness| worst.max(Some(staleness)))
+        });
+        let found = match worst {
+            Ok(Some(staleness)) if staleness <= limit => return Ok(()),
+            Ok(Some(staleness)) => {
+                format!(
+                    "changes of the last {} s may be missing",
+                    staleness.as_secs()
+                )
+            }
+            Ok(None) => format!("that is not known: {NO_SOURCE}"),
+            Err(why) => format!("that is not known: {why}"),
+        };
+        let informer = self.name.clone();
+        Err(ReadError::TooOld {
+            informer,
+            limit,
+            found,
+        })
     }
 
     /// The last report. If it is about the requests of a source, the source knows whether it is resolved.
@@ -184,6 +215,17 @@ fn worst(sources: &[SourceHealth]) -> (State, Duration) {
         .map(|source| (source.state, source.state_age))
         .max()
         .unwrap_or((State::NotStarted, Duration::ZERO))
+}
+
+/// Returns the longest staleness of the sources, or why one of them is not known.
+fn stalest(sources: &[SourceHealth]) -> (Option<Duration>, Option<&'static str>) {
+    if let Some(unknown) = sources.iter().find_map(|source| source.staleness_unknown) {
+        return (None, Some(unknown));
+    }
+    match sources.iter().filter_map(|source| source.staleness).max() {
+        Some(staleness) => (Some(staleness), None),
+        None => (None, Some(NO_SOURCE)),
+    }
 }
 
 /// Returns the age of the oldest of the sources' last audits; `None` if one has had none.

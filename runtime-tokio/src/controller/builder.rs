@@ -79,6 +79,7 @@ pub struct Controller<F: Form> {
     pub(super) sync_within: Option<Duration>,
     pub(super) write_deadline: Duration,
     pub(super) run_within: Option<Duration>,
+    pub(super) max_staleness: Option<Duration>,
     pub(super) drain: Duration,
     pub(super) on_failure: Option<OnFailure>,
     pub(super) results: Results,
@@ -121,6 +122,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             sync_within: Some(Duration::from_secs(120)),
             write_deadline: Duration::from_secs(30),
             run_within: None,
+            max_staleness: None,
             drain: Duration::from_secs(30),
             on_failure: None,
             results: Results::default(),
@@ -414,6 +416,22 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// ```
     pub const fn run_within(mut self, limit: Duration) -> Self {
         self.run_within = Some(limit);
+        self
+    }
+
+    /// Holds all keys while a cache may lack changes for longer than this; see
+    /// [`Health::staleness`](crate::health::Health::staleness). This is reported once, as a
+    /// [`Failure`](Failure::CacheTooOld). By default a controller goes on with what it knows.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
+    /// // It deletes nothing that it has not seen for three minutes.
+    /// let controller = controller.max_staleness(Duration::from_secs(180));
+    /// # }
+    /// ```
+    pub const fn max_staleness(mut self, limit: Duration) -> Self {
+        self.max_staleness = Some(limit);
         self
     }
 

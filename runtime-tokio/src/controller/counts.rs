@@ -76,7 +76,8 @@ pub struct ControllerMetrics {
     pub long_runs: Vec<Key>,
     /// The number of keys that wait until the cache shows their writes.
     pub waiting_for_writes: usize,
-    /// The number of keys that wait for the first list of their namespace or cluster.
+    /// The number of keys that wait for the first list of their namespace or cluster, or for a cache that is
+    /// [new enough](super::Controller::max_staleness).
     pub waiting_for_lists: usize,
     /// The number of successful runs.
     pub succeeded: u64,

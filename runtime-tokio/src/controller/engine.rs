@@ -135,6 +135,9 @@ where
             Err(message) => return self.panicked(work.key(), &message),
         }
         if !self.held.admits(work.key()) {
+            if let Some(error) = self.held.too_old() {
+                self.failed(work.key(), &Failure::CacheTooOld(&error));
+            }
             return;
         }
         let attempt = self.queue.requeues(work.key());

@@ -149,7 +149,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             keep: self.keep,
             skip,
             live: Arc::clone(&self.live),
-            held: Held::new(&registered.0),
+            held: Held::new(&registered.0, self.max_staleness),
             left: 0,
             reconcile,
             workers: self.workers,

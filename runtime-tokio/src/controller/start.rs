@@ -10,10 +10,13 @@ use tokio::time::Instant;
 
 use crate::cache::entry::Key;
 use crate::cache::shared::{Inner, Status};
-use crate::health::error::{Ended, Missing, NotSynced};
+use crate::health::error::{Ended, Missing, NotSynced, ReadError};
 
 /// How often progress is checked within the time that an informer may be without it.
 const CHECKS: u32 = 16;
+
+/// The time between two looks at whether an old cache has become new.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// How long an informer of which a part is complete may be without progress before its controller begins with that part.
 const REST: Duration = Duration::from_secs(10);
@@ -36,6 +39,8 @@ pub(crate) enum Readiness {
 pub(crate) trait Places: Send + Sync {
     /// Returns whether the cache has had a complete list of all that could hold this key.
     fn is_complete_for(&self, key: &Key) -> bool;
+    /// Checks that the cache has lacked no change for longer than this.
+    fn check_staleness(&self, limit: Duration) -> Result<(), ReadError>;
     fn readiness(&self) -> Readiness;
     fn status(&self) -> watch::Receiver<Status>;
 }
@@ -57,6 +62,10 @@ impl<V: Send + Sync> Places for Inner<V> {
         let complete =
             self.each_source(|_, source| source.is_complete || !source.has(key.as_str()));
         !complete.contains(&false)
+    }
+
+    fn check_staleness(&self, limit: Duration) -> Result<(), ReadError> {
+        self.check_staleness(limit)
     }
 
     fn readiness(&self) -> Readiness {
@@ -148,25 +157,44 @@ pub(super) async fn all_usable(
 }
 
 /// Holds the keys of namespaces and clusters whose first list is missing, since a run would take their objects for
-/// deleted.
+/// deleted; and all keys while a cache is older than it may be.
 pub(super) struct Held {
     all: Vec<(Arc<dyn Places>, watch::Receiver<Status>)>,
     keys: BTreeSet<Key>,
+    max_staleness: Option<Duration>,
+    /// A cache was too old when it was checked last, and this was reported.
+    is_old: bool,
+    /// When to look again whether it has become new.
+    check_at: Instant,
 }
 
 impl Held {
-    pub(super) fn new(all: &[Box<dyn Registered>]) -> Self {
+    pub(super) fn new(all: &[Box<dyn Registered>], max_staleness: Option<Duration>) -> Self {
         let places = all.iter().map(|one| one.places());
         Self {
             all: places.map(|one| (Arc::clone(&one), one.status())).collect(),
             keys: BTreeSet::new(),
+            max_staleness,
+            is_old: false,
+            check_at: Instant::now(),
         }
+    }
+
+    /// Returns why a cache is too old, unless it was before.
+    pub(super) fn too_old(&mut self) -> Option<ReadError> {
+        let limit = self.max_staleness?;
+        let mut checked = self.all.iter().map(|(one, _)| one.check_staleness(limit));
+        let old = checked.find_map(Result::err);
+        let was_old = core::mem::replace(&mut self.is_old, old.is_some());
+        old.filter(|_| !was_old)
     }
 
     /// Returns whether a key may be reconciled. Otherwise it is held.
     pub(super) fn admits(&mut self, key: &Key) -> bool {
         let admits = self.is_open_for(key);
-        if !admits {
+        if admits {
+            self.is_old = false;
+        } else {
             self.keys.insert(key.clone());
         }
         admits
@@ -179,7 +207,17 @@ impl Held {
                 .all
                 .iter_mut()
                 .map(|(_, status)| Box::pin(status.changed()));
-            let _ = select_all(changes).await;
+            let changed = async {
+                let _ = select_all(changes).await;
+            };
+            // A cache gets newer without a change of the status.
+            let check_at = self.check_at;
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(check_at), if self.max_staleness.is_some() => {
+                    self.check_at = Instant::now() + CHECK;
+                }
+            }
             let held = core::mem::take(&mut self.keys);
             let (open, held) = held.into_iter().partition(|key| self.is_open_for(key));
             self.keys = held;
@@ -195,6 +233,12 @@ impl Held {
     }
 
     fn is_open_for(&self, key: &Key) -> bool {
-        self.all.iter().all(|(one, _)| one.is_complete_for(key))
+        let is_new = |one: &Arc<dyn Places>| {
+            self.max_staleness
+                .is_none_or(|limit| one.check_staleness(limit).is_ok())
+        };
+        self.all
+            .iter()
+            .all(|(one, _)| one.is_complete_for(key) && is_new(one))
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informer_core::{Form, object::ExpectedState};
 
 use crate::cache::entry::{Entry, Key};
+use crate::health::error::ReadError;
 use crate::health::error::{Ended, with_causes};
 use crate::informer::Informer;
 
@@ -281,6 +282,9 @@ pub enum Failure<'a> {
     StillRunning(Duration),
     /// The run was cut since it took longer than [`run_within`](super::Controller::run_within). The key is retried.
     OutOfTime(Duration),
+    /// The keys are held, since a cache may be older than [`max_staleness`](super::Controller::max_staleness). It is reported
+    /// once, for the first of them.
+    CacheTooOld(&'a ReadError),
     /// The run was cut: the time to stop was over, or the key no longer belongs to this controller.
     Cut,
 }
@@ -309,6 +313,7 @@ impl fmt::Display for Failure<'_> {
             ),
             Self::StillRunning(time) => write!(f, "the run has not ended for {time:?}"),
             Self::OutOfTime(limit) => write!(f, "cut, since the run took longer than {limit:?}"),
+            Self::CacheTooOld(error) => write!(f, "all keys are held: {error}"),
             Self::Cut => {
                 f.write_str("cut by a stop, or because the key belongs to another controller")
             }

@@ -6,6 +6,7 @@ mod batch;
 mod guard;
 pub(crate) mod journal;
 mod pool;
+mod probe;
 mod sink;
 mod source;
 mod turn;
@@ -63,6 +64,8 @@ pub(crate) struct Transports<T> {
     /// The sources that join and leave at run time. The first source of the cache stands for them.
     pub(crate) members: Option<mpsc::UnboundedReceiver<Member<T>>>,
     pub(crate) audits: Option<Audits<T>>,
+    /// The period of probes, with a transport for each source.
+    pub(crate) probes: Option<(Duration, Vec<T>)>,
 }
 
 /// A change of the sources of an informer.
@@ -184,6 +187,7 @@ async fn run_sources<T: Transport, D>(
     // They are boxed, since each set has room for one more future, of 10 kB.
     let mut driving = FuturesUnordered::new();
     let mut auditing = FuturesUnordered::new();
+    let mut probing = FuturesUnordered::new();
     let mut members = Members::new(transports.members);
     if let Some(initial) = members.wait_for_initial() {
         driving.push(Box::pin(Either::Right(sources.run_resyncs(initial))));
@@ -192,12 +196,20 @@ async fn run_sources<T: Transport, D>(
         let transports = audit.transports.into_iter();
         transports.map(move |transport| (audit.config, transport))
     });
+    let mut probes = transports.probes.into_iter().flat_map(|(period, all)| {
+        let transports = all.into_iter();
+        transports.map(move |transport| (period, transport))
+    });
     let ids = inner.each_source(|id, _| id);
     for (transport, id) in transports.sources.into_iter().zip(ids) {
         let (source, repair) = sources.first(id);
         if let Some((audit, transport)) = audits.next() {
             let audited = source.audited(repair);
             auditing.push(Box::pin(audited.run(Guarded(transport), audit)));
+        }
+        if let Some((period, transport)) = probes.next() {
+            let probed = source.probed(period);
+            probing.push(Box::pin(probed.run(Guarded(transport))));
         }
         driving.push(Box::pin(Either::Left(source.run(Guarded(transport)))));
     }
@@ -213,6 +225,7 @@ async fn run_sources<T: Transport, D>(
             // A source ends when it leaves, and the first one only at a stop.
             ended = driving.next() => if ended.is_none() { break },
             Some(()) = auditing.next(), if !auditing.is_empty() => {}
+            Some(()) = probing.next(), if !probing.is_empty() => {}
             Some(joined) = handlers.join_next(), if !handlers.is_empty() => {
                 note_handler(inner, joined);
             }

@@ -288,7 +288,7 @@ where
             Frame::Complete { version } => {
                 self.step(Step::Complete(version.clone()));
                 self.gather_version(version);
-                self.inner.listed(self.source);
+                self.inner.listed(self.source, version);
                 // The first state is delivered before later frames of the same batch change it. Otherwise the change
                 // would not be notified.
                 self.apply_all(None);
@@ -296,10 +296,14 @@ where
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
             Frame::Bookmark { version } => {
+                self.inner.bookmark(self.source, version);
                 self.step(Step::Confirm);
                 self.gather_version(version);
             }
-            Frame::Begin => self.step(Step::Begin),
+            Frame::Begin => {
+                self.inner.list_begins(self.source);
+                self.step(Step::Begin);
+            }
             Frame::Internal | _ => {}
         }
         self.proceed();

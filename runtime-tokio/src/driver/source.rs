@@ -1,6 +1,7 @@
 //! The sources of an informer: each is a resource of a namespace or a cluster, listed and watched by itself.
 
 use core::future::poll_fn;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::cache::shared::Inner;
 use crate::driver::audit::Audited;
 use crate::driver::journal::{Journal, SourceJournal, Writer};
 use crate::driver::pool::{Decoder, Pool};
+use crate::driver::probe::Probed;
 use crate::driver::sink::{CacheSink, Restored, StopSignal};
 use crate::driver::{DriverParts, Member, Scope, Transports};
 use crate::timer::TokioTimer;
@@ -205,6 +207,19 @@ where
             seed: !self.seed,
             timer: self.timer,
             repair,
+        }
+    }
+
+    /// Returns the part of it that is probed.
+    pub(super) fn probed(&self, period: Duration) -> Probed<D::Value> {
+        let Decoder { inner, source, .. } = self.pool.decoder();
+        Probed {
+            inner: Arc::clone(inner),
+            source: *source,
+            config: self.config.clone(),
+            seed: !self.seed,
+            timer: self.timer,
+            period,
         }
     }
 

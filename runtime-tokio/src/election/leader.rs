@@ -13,8 +13,8 @@ use informer_core::{
 };
 use tokio::sync::watch;
 
-use super::clock::Clock;
 use crate::cache::panics::catch;
+use crate::clock::Clock;
 use crate::health::unheard;
 
 /// Reads and writes the Lease of an election, with any client.

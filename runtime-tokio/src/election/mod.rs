@@ -1,6 +1,5 @@
 //! Replicas of one program: a leader among them, or replicas that share the work.
 
-mod clock;
 #[cfg(feature = "requests")]
 mod http_lease;
 mod leader;

@@ -10,9 +10,9 @@ use informer_core::{
 };
 use tokio::sync::watch;
 
-use super::clock::Clock;
 use super::leader::{Election, Leadership, LeaseClient, within};
 use crate::cache::entry::Key;
+use crate::clock::Clock;
 use crate::health::unheard;
 
 /// Lists the Leases of all replicas, and removes those of replicas that have ended.

@@ -133,7 +133,7 @@ impl Error for NotSynced {}
 
 informer_core::readable_errors!(NotSynced);
 
-/// Nothing is known of an object, so that its absence from the cache means nothing.
+/// The cache does not know: of an object, so that its absence means nothing, or of the latest changes.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -152,6 +152,16 @@ pub enum ReadError {
         informer: String,
         /// The key of the object.
         key: Key,
+    },
+    /// The cache may be older than it should be.
+    #[error("{informer} may be older than {limit:?}: {found}")]
+    TooOld {
+        /// The name of the informer.
+        informer: String,
+        /// The longest time for which a change may be missing.
+        limit: Duration,
+        /// The time for which one may be missing, or why that is not known.
+        found: String,
     },
 }
 

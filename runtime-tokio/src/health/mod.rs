@@ -2,6 +2,7 @@
 
 mod advice;
 pub(crate) mod error;
+pub(crate) mod freshness;
 pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod unheard;

@@ -62,6 +62,12 @@ pub struct Health {
     pub state_age: Duration,
     /// Whether the cache is synced: it has received a complete list.
     pub synced: bool,
+    /// The longest time for which the cache may have lacked a change that the server had; the longest one of several
+    /// sources. `None` if it is not known. See [`Builder::probe`](crate::informer::Builder::probe).
+    #[serde(serialize_with = "opt_seconds", rename = "staleness_seconds")]
+    pub staleness: Option<Duration>,
+    /// Why it is not known.
+    pub staleness_unknown: Option<&'static str>,
     /// The time since which the cache may be stale, if it was restored from a journal and no server has confirmed it
     /// since.
     #[serde(serialize_with = "opt_moment")]
@@ -246,6 +252,11 @@ pub struct SourceHealth {
     pub state_age: Duration,
     /// Whether it is synced.
     pub synced: bool,
+    /// The longest time for which the cache may have lacked a change that the server had.
+    #[serde(serialize_with = "opt_seconds", rename = "staleness_seconds")]
+    pub staleness: Option<Duration>,
+    /// Why it is not known.
+    pub staleness_unknown: Option<&'static str>,
     /// The resourceVersion that the cache has reached for this source.
     pub resource_version: String,
     /// How long its watch has been open.

@@ -14,6 +14,7 @@ use informer_core::{
 use tokio::time::Instant;
 
 use super::advice;
+use super::freshness::Freshness;
 use crate::cache::entry::place;
 use crate::health::{SourceHealth, State, Trouble};
 
@@ -49,6 +50,7 @@ pub(crate) struct SourceRecord {
     audits: u64,
     audited_at: Option<Instant>,
     pub(crate) drifted: usize,
+    pub(crate) freshness: Freshness,
     /// The classes of problems that were written to stderr since a request succeeded.
     pub(crate) said: BTreeSet<&'static str>,
 }
@@ -173,6 +175,7 @@ impl SourceRecord {
             audits: 0,
             audited_at: None,
             drifted: 0,
+            freshness: Freshness::default(),
             said: BTreeSet::new(),
         }
     }
@@ -204,13 +207,13 @@ impl SourceRecord {
         !self.is_complete && (self.activity.is_none() || has_failed)
     }
 
-    /// Records the activity of the driver.
-    pub(crate) fn activity(&mut self, activity: Activity) {
+    /// Records the activity of the driver. Returns whether a request was sent.
+    pub(crate) fn activity(&mut self, activity: Activity) -> bool {
         let is_same = self.activity.is_some_and(|before| {
             core::mem::discriminant(&before) == core::mem::discriminant(&activity)
         });
         if is_same {
-            return;
+            return false;
         }
         self.activity = Some(activity);
         self.since = Instant::now();
@@ -220,6 +223,7 @@ impl SourceRecord {
             self.is_well();
         }
         self.watching_since = opened.then_some(self.since);
+        matches!(activity, Activity::Listing | Activity::Opening)
     }
 
     /// Records bytes that were received.
@@ -329,7 +333,9 @@ impl SourceRecord {
         synced: bool,
         resource_version: String,
         now: Instant,
+        clock: informer_core::Instant,
     ) -> SourceHealth {
+        let staleness = self.freshness.staleness(clock);
         let namespace = self.resource.as_ref().namespace.unwrap_or_default();
         SourceHealth {
             namespace: match self.cluster.as_str() {
@@ -339,6 +345,8 @@ impl SourceRecord {
             state: self.state(),
             state_age: now.saturating_duration_since(self.since),
             synced,
+            staleness: staleness.ok(),
+            staleness_unknown: staleness.err(),
             resource_version,
             watch_age: self
                 .watching_since

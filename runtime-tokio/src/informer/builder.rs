@@ -1,6 +1,7 @@
 //! The builder of an informer and its driver.
 
 use core::hash::BuildHasher;
+use core::time::Duration;
 use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ pub struct Builder<T, F: Form, D = <F as Form>::Decoder> {
     /// The shards, if there are several.
     shards: Vec<Shard>,
     audit: Option<AuditConfig>,
+    probe: Option<Duration>,
     /// Clones the transport, if more than one is needed.
     copy: Option<fn(&T) -> T>,
     pub(crate) settings: Settings,
@@ -122,6 +124,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             parts: Vec::new(),
             shards: Vec::new(),
             audit: None,
+            probe: None,
             copy: None,
             settings: Settings::default(),
             name: None,
@@ -264,6 +267,21 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         self
     }
 
+    /// Asks the server periodically for its newest version, with a list of one object, so that
+    /// [`Health::staleness`](crate::health::Health::staleness) is never too short. Without probes it relies on a watch
+    /// that delivers at once. A watch that falls behind is reported with the class `watch-lags`.
+    ///
+    /// There are no probes by default. The period is at least a second. Nothing in a quiet resource shows that the watch
+    /// is up to date but a bookmark, which the server sends about once a minute.
+    pub fn probe(mut self, period: Duration) -> Self
+    where
+        T: Clone,
+    {
+        self.probe = Some(period.max(Duration::from_secs(1)));
+        self.copy = Some(T::clone);
+        self
+    }
+
     selector_methods!();
 
     /// Sets the name for logs and reports. The default is the name of the resource.
@@ -385,6 +403,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             parts: self.parts,
             shards: self.shards,
             audit: self.audit,
+            probe: self.probe,
             settings: self.settings,
             name: self.name,
             indexes: self.indexes,
@@ -480,12 +499,14 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             config,
             transports: copies(count).collect(),
         });
+        let probes = self.probe.map(|period| (period, copies(count).collect()));
         let mut sources: Vec<T> = copies(count.saturating_sub(1)).collect();
         sources.extend(self.transport);
         let transports = Transports {
             sources,
             members: self.members,
             audits,
+            probes,
         };
         let parts = DriverParts {
             transports,

@@ -1,6 +1,7 @@
 //! Read access to the cache.
 
 use core::fmt;
+use core::time::Duration;
 use std::sync::Arc;
 
 use informer_core::{Form, cache::IndexError, selector::LabelSelector};
@@ -107,6 +108,25 @@ impl<F: Form> Lister<F> {
             return Err(ReadError::NotListed { informer, key });
         }
         Ok(self.get_by_key(key.as_str()))
+    }
+
+    /// Checks that the cache has lacked no change for longer than this; see
+    /// [`Health::staleness`](crate::health::Health::staleness).
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use informer_tokio::informer::ReadError;
+    /// # fn free(quotas: informer_tokio::Lister<informer_tokio::Raw>) -> Result<bool, ReadError> {
+    /// // An idle watch receives a bookmark about once a minute.
+    /// quotas.check_staleness(Duration::from_secs(120))?;
+    /// Ok(quotas.get("prod", "used").is_none())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the cache may be older, or if that is not known.
+    pub fn check_staleness(&self, limit: Duration) -> Result<(), ReadError> {
+        self.0.check_staleness(limit)
     }
 
     /// Returns all objects, in no particular order.

@@ -20,6 +20,7 @@ const INFORMER: &[Figure<Health>] = figures! {
     "informer_stale_objects" "Objects in an older state because the latest one could not be used." Gauge(|h| Some(size(h.stale_count)));
     "informer_state" "1 for the current state of the informer." Gauges("state", |h| STATES.map(|state| (state.to_string(), bit(state == h.state))).into());
     "informer_state_age_seconds" "Time in the current state." Gauge(|h| Some(h.state_age.as_secs_f64()));
+    "informer_staleness_seconds" "The longest time for which the cache may have lacked a change that the server had." Gauge(|h| Some(h.staleness?.as_secs_f64()));
     "informer_watch_age_seconds" "Time since the watch was opened." Gauge(|h| Some(h.watch_age?.as_secs_f64()));
     "informer_deltas_total" "Objects received by lists and watches." Counter(|h| number(h.deltas));
     "informer_lists_total" "Completed lists." Counter(|h| number(h.lists));
@@ -65,7 +66,7 @@ const CONTROLLER: &[Figure<ControllerMetrics>] = figures! {
     "informer_controller_depth" "Keys that wait for a worker, by priority." Gauges("priority", |c| c.queue.depths.iter().map(|(priority, depth)| (priority.to_string(), size(*depth))).collect());
     "informer_controller_delayed" "Keys that are delayed." Gauge(|c| Some(size(c.queue.delayed)));
     "informer_controller_waiting_for_writes" "Keys that wait for the cache to show what they wrote." Gauge(|c| Some(size(c.waiting_for_writes)));
-    "informer_controller_waiting_for_lists" "Keys that wait for the first list of their namespace or cluster." Gauge(|c| Some(size(c.waiting_for_lists)));
+    "informer_controller_waiting_for_lists" "Keys that wait for the first list of their namespace or cluster, or for a cache that is new enough." Gauge(|c| Some(size(c.waiting_for_lists)));
     "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." Counter(|c| number(c.writes_not_seen));
     "informer_controller_own_writes_skipped_total" "Changes that were skipped as the controller's own writes." Counter(|c| number(c.own_writes_skipped));
     "informer_controller_runs_cut_total" "Runs that were cut by a stop, or because the key moved to another controller." Counter(|c| number(c.cut));

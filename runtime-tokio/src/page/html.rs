@@ -169,6 +169,11 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
         Some(age) => row(out, "watch", format_args!("open for {}", Time(age)))?,
         None => row(out, "watch", "not open")?,
     }
+    match (health.staleness, health.staleness_unknown) {
+        (Some(time), _) => row(out, "staleness", format_args!("at most {}", Time(time)))?,
+        (None, Some(why)) => row(out, "staleness", format_args!("not known: {why}"))?,
+        (None, None) => {}
+    }
     if let Some(age) = health.audit_age {
         row(
             out,

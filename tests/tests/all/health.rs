@@ -474,6 +474,93 @@ async fn audits_show() {
     assert_eq!(gauge("informer_drifted_objects"), Some(0.0));
 }
 
+/// Without a probe, the begin of a list and bookmarks show that the cache is up to date.
+#[tokio::test(start_paused = true)]
+async fn staleness_grows_from_the_last_list_or_bookmark() {
+    let mock = server_of(["a", "b"]);
+    mock.with(|server| server.inject(Fault::delay(secs(5)).on(Verb::List).times(1)));
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        .initial(Initial::List)
+        .build();
+    let staleness = || pods.health().staleness.map(|time| time.as_secs());
+    assert_eq!(staleness(), None);
+    assert!(pods.health().staleness_unknown.is_some());
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    assert_eq!(staleness(), Some(5), "the list began five seconds ago");
+    for _ in 0..30 {
+        sleep(secs(10)).await;
+        assert!(staleness() <= Some(75), "{:?}", staleness());
+    }
+    // The server stops with a change that is not in the cache.
+    mock.with(|server| server.go_down());
+    sleep(secs(500)).await;
+    assert!(staleness() >= Some(500), "{:?}", staleness());
+    mock.with(|server| server.come_up());
+    sleep(secs(120)).await;
+    assert!(staleness() <= Some(75), "{:?}", staleness());
+    let json = serde_json::to_value(pods.health()).unwrap();
+    assert!(json["staleness_seconds"].is_number() && json["staleness_unknown"].is_null());
+}
+
+/// A watch cache that lags behind sends bookmarks as well, and only a probe shows it.
+#[tokio::test(start_paused = true)]
+async fn a_probe_shows_a_slow_watch_cache() {
+    let mock = server_of(["a", "b"]);
+    let probed = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        .initial(Initial::List)
+        .probe(secs(5))
+        .spawn();
+    probed.synced().await.unwrap();
+    let staleness = || probed.health().staleness.map(|time| time.as_secs());
+    sleep(secs(120)).await;
+    assert!(staleness() <= Some(75), "{:?}", staleness());
+    let limit = secs(100);
+    probed.lister().check_staleness(limit).unwrap();
+    let controller = Controller::new(&probed).max_staleness(limit);
+    let handle = controller.handle();
+    let (ran, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&failures);
+    let controller = controller.on_failure(move |_, failure| {
+        heard.lock().unwrap().push(failure.to_string());
+    });
+    tokio::spawn(controller.run(move |task| {
+        let _ = ran.send(task.name().to_owned());
+        async { Ok::<_, core::convert::Infallible>(()) }
+    }));
+    let mut first = [runs.recv().await, runs.recv().await];
+    first.sort();
+    assert_eq!(first.map(Option::unwrap), ["a", "b"]);
+    mock.with(|server| server.lag_at(server.version()));
+    mock.create("pods", pod("c", 1)).unwrap();
+    sleep(secs(200)).await;
+    assert!(staleness() >= Some(200), "{:?}", staleness());
+    assert_eq!(probed.health().reports.get("watch-lags"), Some(&1));
+    let error = probed.lister().check_staleness(limit).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("pods.v1 may be older than 100s: changes of the last")
+    );
+    // The controller has seen nothing of the new Pod, and holds the key that comes in another way.
+    handle.enqueue("prod/b".parse().unwrap());
+    sleep(secs(5)).await;
+    assert!(runs.try_recv().is_err());
+    let failure = failures.lock().unwrap().join("; ");
+    assert_eq!(failure, format!("all keys are held: {error}"));
+    mock.with(|server| server.catch_up());
+    let mut late = [runs.recv().await, runs.recv().await];
+    late.sort();
+    assert_eq!(late.map(Option::unwrap), ["b", "c"]);
+    sleep(secs(120)).await;
+    assert!(staleness() <= Some(75), "{:?}", staleness());
+    let log = mock.log();
+    let probes = log.lists().filter(|list| list.compact() == "LIST limit=1");
+    let probes = probes.count();
+    assert!((80..=90).contains(&probes), "{probes} probes in 440 s");
+}
+
 /// The metrics of a controller appear in the facade and on the page.
 #[tokio::test]
 async fn controllers_show() {

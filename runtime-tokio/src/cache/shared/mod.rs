@@ -31,6 +31,7 @@ use crate::cache::entry::{Key, SharedObject, Store};
 use crate::cache::hashes::Kept;
 use crate::cache::index::Indexes;
 use crate::cache::retired::Retired;
+use crate::clock::Clock;
 use crate::health::snapshot::PROCESSING;
 use crate::health::source::SourceRecord;
 
@@ -55,6 +56,7 @@ pub(crate) struct Inner<V> {
     joins: bool,
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
+    pub(crate) clock: Clock,
     /// The objects that were received and are not in the cache yet.
     pub(crate) queued: AtomicUsize,
     applied: Mutex<Applied>,
@@ -130,6 +132,7 @@ impl<V> Inner<V> {
             kept: AtomicU8::new(Kept::Nothing as u8),
             selects_for_controller: AtomicBool::new(false),
             speaks: AtomicBool::new(true),
+            clock: Clock::default(),
             queued: AtomicUsize::new(0),
             applied: Mutex::new(Applied {
                 deltas: 0,

@@ -9,6 +9,7 @@ use informer_core::wire::Format;
 use informer_core::{OwnedResource, ResourceVersion};
 
 use super::Inner;
+use crate::cache::entry::Key;
 use crate::health::source::{Counts, SourceRecord};
 
 /// The sources that list and watch.
@@ -110,12 +111,33 @@ impl<V> Inner<V> {
 
     /// Records the activity of a source's driver.
     pub(crate) fn activity(&self, source: SourceId, activity: Activity) {
-        self.source(source, |source| source.activity(activity));
+        let now = self.clock.now();
+        self.source(source, |source| {
+            if source.activity(activity) {
+                source.freshness.requested(now);
+            }
+        });
     }
 
     /// Records bytes that a source received.
     pub(crate) fn received(&self, source: SourceId, format: Format, bytes: u64) {
         self.source(source, |source| source.received(format, bytes));
+    }
+
+    /// Records that a list begins to arrive.
+    pub(crate) fn list_begins(&self, source: SourceId) {
+        self.source(source, |source| source.freshness.list_begins());
+    }
+
+    /// Records a bookmark that a source received.
+    pub(crate) fn bookmark(&self, source: SourceId, version: &ResourceVersion<Key>) {
+        let now = self.clock.now();
+        self.source(source, |source| source.freshness.bookmark(now, version));
+    }
+
+    /// Records that the cache has reached a version.
+    pub(crate) fn note_reached(&self, source: SourceId, version: &ResourceVersion<Key>) {
+        self.source(source, |source| source.freshness.reached(version));
     }
 
     /// Returns the time since which the cache may be stale. If the data of a source comes from a journal, that is the
@@ -132,7 +154,10 @@ impl<V> Inner<V> {
     }
 
     /// Records that a source completed a list.
-    pub(crate) fn listed(&self, source: SourceId) {
-        self.source(source, SourceRecord::listed);
+    pub(crate) fn listed(&self, source: SourceId, version: &ResourceVersion<Key>) {
+        self.source(source, |source| {
+            source.freshness.listed(version);
+            source.listed();
+        });
     }
 }

@@ -108,6 +108,7 @@ where
         if completed && self.inner.source(self.source, is_first) == Some(true) {
             self.inner.source_changed();
         }
+        self.inner.note_reached(self.source, &reached);
         self.inner.reached.send_if_modified(|shown| {
             let Some(shown) = shown.get_mut(&self.source) else {
                 return false;

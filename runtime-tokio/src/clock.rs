@@ -1,4 +1,4 @@
-//! The clock of elections.
+//! A clock that goes on while the machine is suspended.
 
 #[cfg(test)]
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// tokio's clock, and the time for which the machine was suspended. tokio's stands still then on most systems, so that a
 /// leader that is resumed would believe in a Lease that others have taken over.
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     timer: TokioTimer,
     /// The time for which the machine had been suspended before.
     before: Duration,
     /// Further microseconds.
     #[cfg(test)]
-    jump: Arc<AtomicU64>,
+    pub(crate) jump: Arc<AtomicU64>,
 }
 
 impl Default for Clock {
@@ -37,7 +37,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         let now = self.timer.now() + suspended().saturating_sub(self.before);
         #[cfg(test)]
         let now = now + Duration::from_micros(self.jump.load(Ordering::Relaxed));
@@ -45,7 +45,7 @@ impl Clock {
     }
 
     /// Waits until a time. After the machine was suspended, it takes up to a second to notice.
-    pub(super) async fn sleep_until(&self, until: Instant) {
+    pub(crate) async fn sleep_until(&self, until: Instant) {
         let mut timer = self.timer;
         loop {
             let left = until.saturating_duration_since(self.now());
