@@ -17,7 +17,7 @@ use crate::cache::shared::Inner;
 use crate::timer::TokioTimer;
 
 /// The longest time for a probe.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 /// How long a watch may take to reach the version of a probe. An idle one receives a bookmark about once a minute.
 const PATIENCE: Duration = Duration::from_secs(90);
 

@@ -309,7 +309,7 @@ impl<C> fmt::Debug for Election<C> {
 
 impl Leadership {
     #[cfg(test)]
-    pub(super) const fn clock(&self) -> &Clock {
+    pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
     }
 

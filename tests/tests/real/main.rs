@@ -25,6 +25,7 @@ mod shards;
 mod short;
 mod silence;
 mod soak;
+mod staleness;
 
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
@@ -217,6 +218,7 @@ const TESTS: &[Test] = tests! {
     Control Servers BOTH outage::etcd_stops_and_continues,
     Control Servers HTTP2 many::goaway_drains,
     Control Servers BOTH shards::are_disjoint_and_complete,
+    Control Servers HTTP2 staleness::is_never_below_the_truth,
     Cluster Light HTTP2 replicas::every_key_is_done_and_by_one_at_a_time,
     Cluster Light BOTH lists::as_a_list,
     Cluster Light BOTH lists::as_a_stream,
