@@ -9,7 +9,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-BASELINE=benches/instructions.txt
+BASELINE=$PWD/benches/instructions.txt
 LIMIT=105
 compiler=$(rustc --version | cut -d' ' -f2 | cut -d. -f1,2)-$(uname -m)
 
@@ -20,14 +20,15 @@ if [[ ${1-} != --update ]]; then
 fi
 
 cargo build --release --quiet -p informer-benches --bin instructions
-program=${CARGO_TARGET_DIR:-target}/release/instructions
+# The length of the program's path changes the heap, and with it the count.
+cd "${CARGO_TARGET_DIR:-target}/release"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 counts=$work/counts
-for case in $("$program"); do
+for case in $(./instructions); do
     valgrind --tool=callgrind --callgrind-out-file="$work/out" --collect-atstart=no \
-        --toggle-collect="*::case_$case*" "$program" "$case" 2>"$work/log" ||
+        --toggle-collect="*::case_$case*" ./instructions "$case" 2>"$work/log" ||
         { cat "$work/log"; exit 1; }
     count=$(sed -n 's/^==[0-9]*== Collected : //p' "$work/log")
     # A name that callgrind does not find would count nothing.
