@@ -66,17 +66,27 @@ pub trait Sink<X> {
     /// server down.
     ///
     /// The driver may call this again in the same poll of its task, after [`Sink::pause`]. To give other tasks a turn,
-    /// a sink sets [`Sink::TURN`] instead.
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    /// a sink sets [`Sink::TURN`] instead. The default is always ready.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Ready(())
+    }
 
-    /// Waits for a command of the user.
-    fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command>;
+    /// Waits for a command of the user. The default waits for ever: the driver ends when its future is dropped.
+    fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {
+        let _ = cx;
+        Poll::Pending
+    }
 
-    /// Returns when [`Sink::handle_timeout`] must be called; `None` is never.
-    fn deadline(&self) -> Option<Instant>;
+    /// Returns when [`Sink::handle_timeout`] must be called. `None`, the default, is never.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
 
     /// Does the work that is due, such as a resync.
-    fn handle_timeout(&mut self, now: Instant);
+    fn handle_timeout(&mut self, now: Instant) {
+        let _ = now;
+    }
 }
 
 /// A command to a running driver.

@@ -455,10 +455,4 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
             Err(_) => Poll::Ready(Command::Stop),
         }
     }
-
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _: Instant) {}
 }

@@ -13,7 +13,6 @@ use crate::cache::shared::{Inner, Reached};
 use crate::health::error::{Ended, ReadError};
 use crate::health::{HandlerHealth, Health, SourceHealth, State, Trouble};
 
-const NO_SOURCE: &str = "there is no namespace and no cluster";
 /// The most stale keys that are named.
 const STALE_KEYS: usize = 100;
 
@@ -40,7 +39,7 @@ impl<V> Inner<V> {
             .filter(|source| cache.is_source_synced(*source))
             .collect();
         drop(cache);
-        let sources = inner.each_source(|id, source| {
+        let mut sources = inner.each_source(|id, source| {
             let version = reached.get(&id).map(ToString::to_string);
             source.health(
                 source.is_complete && synced.contains(&id),
@@ -49,7 +48,14 @@ impl<V> Inner<V> {
                 inner.clock.now(),
             )
         });
-        let (staleness, staleness_unknown) = stalest(&sources);
+        if let Some(since) = ended {
+            for source in &mut sources {
+                source.state = State::Ended;
+                source.state_age = now.saturating_duration_since(since);
+                source.watch_age = None;
+            }
+        }
+        let staleness = self.staleness();
         let listeners = inner.delivery().listeners();
         let handlers = listeners.iter().map(|(listener, lag)| HandlerHealth {
             name: listener.name.clone(),
@@ -72,8 +78,8 @@ impl<V> Inner<V> {
             state,
             state_age,
             synced: is_synced,
-            staleness,
-            staleness_unknown,
+            staleness: staleness.ok(),
+            staleness_unknown: staleness.err(),
             stale_since: self.stale_since(),
             ended: status.ended,
             incomplete,
@@ -102,22 +108,26 @@ impl<V> Inner<V> {
         }
     }
 
-    /// Checks that the cache has lacked no change for longer than this.
-    pub(crate) fn check_staleness(&self, limit: Duration) -> Result<(), ReadError> {
+    /// Returns the longest staleness of the sources, or why one of them is not known.
+    fn staleness(&self) -> Result<Duration, &'static str> {
         let now = self.clock.now();
         let of_sources = self.each_source(|_, source| source.freshness.staleness(now));
-        let worst = of_sources.into_iter().try_fold(None, |worst, one| {
-            one.map(|staleness| worst.max(Some(staleness)))
-        });
-        let found = match worst {
-            Ok(Some(staleness)) if staleness <= limit => return Ok(()),
-            Ok(Some(staleness)) => {
+        let worst = of_sources
+            .into_iter()
+            .reduce(|worst, one| Ok(worst?.max(one?)));
+        worst.unwrap_or(Err("there is no namespace and no cluster"))
+    }
+
+    /// Checks that the cache has lacked no change for longer than this.
+    pub(crate) fn check_staleness(&self, limit: Duration) -> Result<(), ReadError> {
+        let found = match self.staleness() {
+            Ok(staleness) if staleness <= limit => return Ok(()),
+            Ok(staleness) => {
                 format!(
                     "changes of the last {} s may be missing",
                     staleness.as_secs()
                 )
             }
-            Ok(None) => format!("that is not known: {NO_SOURCE}"),
             Err(why) => format!("that is not known: {why}"),
         };
         let informer = self.name.clone();
@@ -215,17 +225,6 @@ fn worst(sources: &[SourceHealth]) -> (State, Duration) {
         .map(|source| (source.state, source.state_age))
         .max()
         .unwrap_or((State::NotStarted, Duration::ZERO))
-}
-
-/// Returns the longest staleness of the sources, or why one of them is not known.
-fn stalest(sources: &[SourceHealth]) -> (Option<Duration>, Option<&'static str>) {
-    if let Some(unknown) = sources.iter().find_map(|source| source.staleness_unknown) {
-        return (None, Some(unknown));
-    }
-    match sources.iter().filter_map(|source| source.staleness).max() {
-        Some(staleness) => (Some(staleness), None),
-        None => (None, Some(NO_SOURCE)),
-    }
 }
 
 /// Returns the age of the oldest of the sources' last audits; `None` if one has had none.

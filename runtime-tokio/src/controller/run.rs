@@ -28,7 +28,7 @@ use super::task::{Next, Retry, Task};
 use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
 use crate::health::unheard;
-use crate::metrics::facade::Facade;
+use crate::metrics::facade::{CONTROLLER, Facade};
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Waits until all informers are synced, and then reconciles. It ends when a [handle](Self::handle) stops it, or
@@ -105,7 +105,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         ReconcileError: Into<Box<dyn Error + Send + Sync>>,
         B: Fn(&ReconcileError) -> Retry + Send + Sync + 'static,
     {
-        let facade = Facade::new("controller", &self.name);
+        let facade = Facade::new(CONTROLLER, &self.name);
         self.counts.workers.store(self.workers, ORDER);
         let skip = self.skip();
         let (registered, live) = self.register(skip.as_ref());

@@ -1,6 +1,5 @@
 //! Audits: lists of metadata that are compared with the cache.
 
-use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use informer_core::cache::SourceId;
@@ -9,7 +8,6 @@ use informer_core::{
     Sink, Timer as _, Transport,
     audit::{Audit, AuditConfig, AuditEntry, AuditStep, AuditVerdict},
     drive,
-    drive::Command,
     report::{Phase, Problem},
 };
 use tokio::sync::mpsc;
@@ -199,19 +197,4 @@ impl<V> Sink<Key> for List<'_, V> {
     fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {
         self.failure = error.to_string();
     }
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
-
-    fn poll_command(&mut self, _cx: &mut Context<'_>) -> Poll<Command> {
-        // A stop drops the whole list.
-        Poll::Pending
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _now: Instant) {}
 }

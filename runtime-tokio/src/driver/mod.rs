@@ -26,7 +26,7 @@ use crate::cache::panics::message;
 use crate::cache::shared::{Inner, METRICS};
 use crate::driver::journal::Journal;
 use crate::driver::source::{Members, Sources};
-use crate::metrics::facade::Facade;
+use crate::metrics::facade::{Facade, INFORMER};
 use guard::Guarded;
 
 /// Lists, watches, updates the cache and calls the handlers.
@@ -107,20 +107,24 @@ where
 {
     /// Runs until the informer is stopped.
     pub async fn run(self) {
+        let inner = Arc::clone(&self.inner.0);
+        // It is dropped after `end`, so the last update shows the end.
+        let mut shown = Shown {
+            inner: &inner,
+            facade: Facade::new(INFORMER, &inner.name),
+        };
         let Self {
             inner: end,
             parts,
             mut jobs,
         } = self;
-        let inner = Arc::clone(&end.0);
         let drain = parts.drain;
         let mut handlers = JoinSet::new();
-        let mut facade = Facade::new("informer", &inner.name);
         let driven = catch_async(async {
             tokio::select! {
                 biased;
                 () = run_sources(&inner, parts, &mut jobs, &mut handlers) => {}
-                () = show(&inner, &mut facade) => {}
+                () = shown.run() => {}
             }
         })
         .await;
@@ -152,18 +156,38 @@ where
             note_handler(&inner, joined);
         }
         drop(end);
-        inner.hook(METRICS, || facade.show_informer(|| inner.health()));
+        drop(shown);
         if let Err(panic) = driven {
             std::panic::resume_unwind(panic);
         }
     }
 }
 
-/// Updates the metrics of the facade for ever.
-async fn show<V>(inner: &Inner<V>, facade: &mut Facade) {
-    loop {
-        facade.due().await;
-        inner.hook(METRICS, || facade.show_informer(|| inner.health()));
+/// The metrics of an informer in the facade, which are updated for the last time when they are dropped.
+struct Shown<'a, V> {
+    inner: &'a Inner<V>,
+    facade: Facade,
+}
+
+impl<V> Shown<'_, V> {
+    /// Updates them for ever.
+    async fn run(&mut self) {
+        loop {
+            self.facade.due().await;
+            self.update();
+        }
+    }
+
+    fn update(&mut self) {
+        let health = || self.inner.health();
+        let update = || self.facade.show_informer(health);
+        self.inner.hook(METRICS, update);
+    }
+}
+
+impl<V> Drop for Shown<'_, V> {
+    fn drop(&mut self) {
+        self.update();
     }
 }
 

@@ -1,6 +1,5 @@
 //! Probes: lists of one object at the newest version, which show how old the cache is.
 
-use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -8,7 +7,6 @@ use informer_core::cache::SourceId;
 use informer_core::{
     Decoder, Frame, Instant, Meta, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
     Timer as _, Transport, drive,
-    drive::Command,
     report::{Phase, Problem},
 };
 
@@ -37,7 +35,7 @@ impl<V> Probed<V> {
         let mut status = self.inner.status.subscribe();
         let mut timer = self.timer;
         self.inner
-            .source(self.source, |source| source.freshness.is_probed());
+            .source(self.source, |source| source.freshness.probes_begin());
         let probing = async {
             let mut has_failed = false;
             loop {
@@ -134,19 +132,4 @@ impl<V> Sink<Key> for Page<'_, V> {
     fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {
         self.failure = error.to_string();
     }
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
-
-    fn poll_command(&mut self, _cx: &mut Context<'_>) -> Poll<Command> {
-        // A stop drops the whole probe.
-        Poll::Pending
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _now: Instant) {}
 }

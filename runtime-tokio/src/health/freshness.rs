@@ -58,7 +58,7 @@ impl Freshness {
     }
 
     /// Probes begin, and are the only proofs from now on: watch cache and network may be slow.
-    pub(crate) fn is_probed(&mut self) {
+    pub(crate) fn probes_begin(&mut self) {
         self.is_probed = true;
         self.claims.clear();
         self.proven = None;
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn only_what_the_watch_has_reached_confirms_a_probe() {
         let mut fresh = Freshness::default();
-        fresh.is_probed();
+        fresh.probes_begin();
         fresh.bookmark(at(1), &version("5"));
         fresh.reached(&version("5"));
         assert_eq!(seconds(&fresh, 2), None);
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn many_probes_of_a_watch_that_lags_take_little_memory() {
         let mut fresh = Freshness::default();
-        fresh.is_probed();
+        fresh.probes_begin();
         for number in 0..1000 {
             let newest = version(&number.to_string());
             fresh.probed(at(number), &newest, &version("0"));

@@ -3,9 +3,14 @@
 use crate::controller::counts::ControllerMetrics;
 use crate::health::snapshot::Health;
 
+/// The kinds of sets of metrics.
+pub(crate) const INFORMER: &str = "informer";
+pub(crate) const CONTROLLER: &str = "controller";
+
 /// The metrics of one informer or controller in the facade.
 ///
-/// A facade cannot ask for values, and some of them change as time goes by, so they are updated periodically.
+/// A facade cannot ask for values, and some of them change as time goes by, so they are updated periodically. When those
+/// of a controller are dropped, its gauges become 0.
 #[derive(Debug)]
 pub(crate) struct Facade {
     #[cfg(feature = "metrics")]
@@ -14,7 +19,7 @@ pub(crate) struct Facade {
 
 #[cfg(feature = "metrics")]
 impl Facade {
-    /// `kind` is `informer` or `controller`. The metrics of another one of this name would be mixed with these, which is
+    /// `kind` is [`INFORMER`] or [`CONTROLLER`]. The metrics of another one of this name would be mixed with these, which is
     /// reported.
     pub(crate) fn new(kind: &'static str, name: &str) -> Self {
         Self {
@@ -58,14 +63,18 @@ impl Facade {
 
 #[cfg(feature = "metrics")]
 mod on {
+    use core::panic::AssertUnwindSafe;
     use core::time::Duration;
+    use std::collections::hash_map::Entry;
     use std::collections::{BTreeSet, HashMap};
+    use std::panic::catch_unwind;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use informer_core::queue::Spread;
     use metrics::{Label, Unit};
     use tokio::time::Instant;
 
+    use super::CONTROLLER;
     use crate::metrics::figure::{Family, Kind, Labels, Value};
 
     /// The time between two updates. It doubles for as long as nothing happens.
@@ -119,10 +128,15 @@ mod on {
 
         pub(super) fn show(&mut self, families: &[Family]) {
             self.round += 1;
+            // If the recorder panics, the rest follows with the next update.
+            self.due = Instant::now() + SOON;
             let mut is_idle = true;
             for family in families {
                 for (labels, value) in &family.series {
                     let cell = self.cells.entry((family.name, labels.clone()));
+                    if matches!((value, &cell), (Value::Unknown, Entry::Vacant(_))) {
+                        continue;
+                    }
                     let cell = cell.or_insert_with(|| Cell {
                         metric: Metric::new(family, labels),
                         round: 0,
@@ -136,16 +150,25 @@ mod on {
                 false => SOON,
             };
             self.due = Instant::now() + self.period;
-            // A recorder forgets no series. A gauge whose value is not known is not a number, which no alert takes for one.
-            self.cells.retain(|_, cell| {
-                if cell.round < self.round
-                    && let Metric::Gauge(gauge) = &cell.metric
-                {
-                    gauge.set(f64::NAN);
-                    return false;
+            self.end(|cell| cell.round < self.round);
+        }
+
+        /// Sets the gauges of series that exist no more to 0, since a recorder forgets no series.
+        fn end(&self, has_ended: impl Fn(&Cell) -> bool) {
+            for cell in self.cells.values().filter(|cell| has_ended(cell)) {
+                if let Metric::Gauge(gauge) = &cell.metric {
+                    gauge.set(0.0);
                 }
-                true
-            });
+            }
+        }
+    }
+
+    impl Drop for Facade {
+        fn drop(&mut self) {
+            if self.name.kind == CONTROLLER {
+                // A recorder that panics has been reported.
+                let _ = catch_unwind(AssertUnwindSafe(|| self.end(|_| true)));
+            }
         }
     }
 
@@ -182,6 +205,11 @@ mod on {
             match (self, value) {
                 (Self::Gauge(gauge), Value::Number(value)) => {
                     gauge.set(*value);
+                    false
+                }
+                // Not a number, which no alert takes for one.
+                (Self::Gauge(gauge), Value::Unknown) => {
+                    gauge.set(f64::NAN);
                     false
                 }
                 (Self::Counter(counter, before), Value::Number(value)) => {
@@ -324,7 +352,6 @@ mod tests {
         let difference = now.sum.abs_diff(seen.sum);
         assert!(difference < Duration::from_micros(1), "{difference:?}");
         assert_eq!(new_durations(Some(&now), &now), []);
-        now += Duration::from_millis(20);
         assert_eq!(new_durations(None, &Spread::default()), []);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Figure<T> {
 /// The kind of a metric, and how to read it.
 #[derive(Debug)]
 pub(crate) enum Of<T> {
-    /// `None` omits it.
+    /// `None` is unknown.
     Gauge(fn(&T) -> Option<f64>),
     Counter(fn(&T) -> f64),
     /// A gauge or a counter with several series, which differ in the label of this name.
@@ -47,6 +47,7 @@ pub(crate) enum Kind {
 pub(crate) enum Value {
     Number(f64),
     Histogram(Spread),
+    Unknown,
 }
 
 impl<T> Figure<T> {
@@ -70,7 +71,7 @@ impl<T> Figure<T> {
                 }
             };
             let value = match self.of {
-                Of::Gauge(value) => value(one).map(Value::Number),
+                Of::Gauge(value) => Some(value(one).map_or(Value::Unknown, Value::Number)),
                 Of::Counter(value) => Some(Value::Number(value(one))),
                 Of::Histogram(_, spread) => Some(Value::Histogram(spread(one).clone())),
                 Of::Gauges(label, values) | Of::Counters(label, values) => {

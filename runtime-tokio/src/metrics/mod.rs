@@ -1,8 +1,9 @@
 //! Metrics of informers and controllers for the `metrics` facade.
 //!
 //! With the feature `metrics` each informer and each controller sends its metrics to the recorder that is installed when
-//! it starts, when it ends, and every second; while nothing happens, up to every 15 seconds. The [page](crate::page) has the same metrics for Prometheus without a
-//! recorder. [Health](https://docs.rs/informer) lists them.
+//! it starts: at its start and its end, and every second; while nothing happens, up to every 15 seconds. The
+//! [page](crate::page) has the same metrics for Prometheus without a recorder. They are listed in `docs/HEALTH.md` of the
+//! repository.
 
 pub(crate) mod facade;
 #[cfg(any(feature = "metrics", feature = "page"))]

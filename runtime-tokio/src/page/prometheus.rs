@@ -22,7 +22,13 @@ fn write_text(
     all: &[Health],
     controllers: &[(String, ControllerMetrics)],
 ) -> fmt::Result {
-    for family in families(all, controllers) {
+    for mut family in families(all, controllers) {
+        family
+            .series
+            .retain(|(_, value)| !matches!(value, Value::Unknown));
+        if family.series.is_empty() {
+            continue;
+        }
         let (name, help) = (family.name, family.help);
         let kind = match family.kind {
             Kind::Gauge => "gauge",
@@ -35,6 +41,7 @@ fn write_text(
             match value {
                 Value::Number(value) => writeln!(out, "{name}{{{labels}}} {value}")?,
                 Value::Histogram(spread) => histogram(out, name, &labels, spread)?,
+                Value::Unknown => {}
             }
         }
     }

@@ -298,20 +298,26 @@ async fn health_is_json() {
 
 /// Records the calls of the metrics facade.
 #[derive(Default)]
-struct Recorder(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+struct Recorder {
+    cells: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
+    /// The metric whose series cannot be registered.
+    panics_at: Option<&'static str>,
+}
 
 impl Recorder {
     fn cell(&self, key: &metrics::Key) -> Arc<AtomicU64> {
+        assert!(self.panics_at != Some(key.name()), "no such metric");
         let labels: Vec<_> = key
             .labels()
             .map(|label| format!("{}={}", label.key(), label.value()))
             .collect();
         let name = format!("{}{{{}}}", key.name(), labels.join(","));
-        Arc::clone(self.0.lock().unwrap().entry(name).or_default())
+        Arc::clone(self.cells.lock().unwrap().entry(name).or_default())
     }
 
     fn count(&self, name: &str) -> Option<u64> {
-        Some(self.0.lock().unwrap().get(name)?.load(Ordering::SeqCst))
+        let cells = self.cells.lock().unwrap();
+        Some(cells.get(name)?.load(Ordering::SeqCst))
     }
 
     fn gauge(&self, name: &str) -> Option<f64> {
@@ -432,6 +438,53 @@ async fn figures_go_to_the_metrics_facade() {
     assert!(recorder.gauge(behind) > Some(10.0));
     sleep(secs(30)).await;
     assert_eq!(recorder.gauge(pending), Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_panics_is_reported() {
+    let recorder = Recorder {
+        panics_at: Some("informer_objects"),
+        ..Recorder::default()
+    };
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let pods = list_first(&server_of(["a"]));
+    let controller = Controller::new(&pods);
+    let handle = controller.handle();
+    tokio::spawn(controller.run(async |_| Ok::<_, &str>(())));
+    pods.synced().await.unwrap();
+    sleep(secs(60)).await;
+    let health = pods.health();
+    assert!(health.state == State::Watching && handle.metrics().succeeded == 1);
+    let updates = health.hook_panics;
+    assert!((4..=61).contains(&updates), "{updates} in 60 s");
+    assert_eq!(health.last_error.unwrap().class, "hook-panicked");
+}
+
+/// The facade shows drivers and controllers that have ended, even if their futures are dropped.
+#[tokio::test(start_paused = true)]
+async fn the_facade_shows_the_end() {
+    let recorder = Recorder::default();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let (pods, driver) = Informer::<Raw>::builder_for(&server_of(["a"]).transport(), PODS).build();
+    let controller = Controller::new(&pods).name("c").workers(3);
+    let controlling = tokio::spawn(controller.run(async |_| {
+        core::future::pending::<()>().await;
+        Ok::<_, &str>(())
+    }));
+    let driving = tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    sleep(secs(2)).await;
+    let workers = || recorder.gauge("controller_runtime_max_concurrent_reconciles{controller=c}");
+    let running = || recorder.gauge("informer_running{informer=pods.v1}");
+    let age = || recorder.gauge("informer_watch_age_seconds{informer=pods.v1}");
+    assert_eq!((workers(), running()), (Some(3.0), Some(1.0)));
+    assert!(age() > Some(0.0));
+    for task in [controlling.abort_handle(), driving.abort_handle()] {
+        task.abort();
+    }
+    let _ = (controlling.await, driving.await);
+    assert_eq!((workers(), running()), (Some(0.0), Some(0.0)));
+    assert!(age().unwrap().is_nan(), "there is no watch: {:?}", age());
 }
 
 /// Health shows the number of audits, the time of the last one, and its result.
