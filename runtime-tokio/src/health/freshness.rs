@@ -39,12 +39,14 @@ impl Freshness {
         self.listing = self.requested;
     }
 
-    /// A list is complete, with this version.
-    pub(crate) fn listed(&mut self, version: &ResourceVersion<Key>) {
+    /// A list is complete, with this version. If the cache had it before, the list may be one in pages, which shows the
+    /// version that it requests.
+    pub(crate) fn listed(&mut self, version: &ResourceVersion<Key>, is_newer: bool) {
         // The versions of a server that was restored may be lower than before.
         self.claims.clear();
         if let Some(began) = self.listing.take()
             && !self.is_probed
+            && is_newer
         {
             self.claim(began, version);
         }
@@ -149,10 +151,15 @@ mod tests {
         fresh.requested(at(10));
         fresh.list_begins();
         fresh.requested(at(12));
-        fresh.listed(&version("5"));
+        fresh.listed(&version("5"), true);
         assert_eq!(seconds(&fresh, 13), None, "it is not in the cache yet");
         fresh.reached(&version("5"));
         assert_eq!(seconds(&fresh, 13), Some(3));
+        fresh.requested(at(20));
+        fresh.list_begins();
+        fresh.listed(&version("5"), false);
+        fresh.reached(&version("5"));
+        assert_eq!(seconds(&fresh, 23), Some(13), "it may be an old list");
         fresh.bookmark(at(70), &version("9"));
         assert_eq!(seconds(&fresh, 71), Some(61));
         fresh.reached(&version("9"));
@@ -185,7 +192,7 @@ mod tests {
         let mut fresh = Freshness::default();
         fresh.requested(at(1));
         fresh.list_begins();
-        fresh.listed(&version("5"));
+        fresh.listed(&version("5"), true);
         fresh.reached(&version("5"));
         fresh.bookmark(at(2), &version("b"));
         fresh.reached(&version("a"));

@@ -153,10 +153,11 @@ impl<V> Inner<V> {
             .send_modify(|status| status.sources = status.sources.wrapping_add(1));
     }
 
-    /// Records that a source completed a list.
+    /// Records that a source completed a list, before the cache has it.
     pub(crate) fn listed(&self, source: SourceId, version: &ResourceVersion<Key>) {
+        let is_newer = self.cache().version(source) != Some(version);
         self.source(source, |source| {
-            source.freshness.listed(version);
+            source.freshness.listed(version, is_newer);
             source.listed();
         });
     }

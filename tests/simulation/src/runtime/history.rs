@@ -1,5 +1,9 @@
 //! The writes to the server, in order of version.
 
+use core::time::Duration;
+
+use tokio::time::Instant;
+
 use super::user::{Mark, State};
 
 /// A write of a key.
@@ -9,6 +13,7 @@ pub(super) struct Write {
     pub(super) key: String,
     /// How the decoder treats the object; `None` after a deletion.
     pub(super) mark: Option<Mark>,
+    at: Instant,
     /// An earlier decoder rejected it, so the cache may lack it until the next list.
     was_rejected: bool,
 }
@@ -33,6 +38,7 @@ impl History {
             version,
             key,
             mark,
+            at: Instant::now(),
             was_rejected: false,
         });
     }
@@ -44,6 +50,16 @@ impl History {
         for write in rejected {
             (write.mark, write.was_rejected) = (Some(Mark::Fine), true);
         }
+    }
+
+    /// Returns for how long a cache of a namespace that has reached this version has lacked a change.
+    pub(super) fn lacks_for(&self, namespace: &str, version: u64) -> Duration {
+        let mut writes = self.writes.iter();
+        let first = writes.find(|write| {
+            let is_in = |key: (&str, &str)| key.0 == namespace;
+            write.version > version && write.key.split_once('/').is_some_and(is_in)
+        });
+        first.map_or(Duration::ZERO, |write| write.at.elapsed())
     }
 
     /// Returns the version of the last write.

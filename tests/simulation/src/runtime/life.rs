@@ -34,6 +34,7 @@ pub(super) struct Kit {
     pub(super) paged: bool,
     /// Each answer takes time.
     pub(super) slow: bool,
+    pub(super) probe: bool,
 }
 
 /// A process.
@@ -56,6 +57,7 @@ impl Kit {
             streams: dice.below(2) == 1,
             paged: dice.one_in(4),
             slow: dice.one_in(3),
+            probe: dice.one_in(2),
         }
     }
 
@@ -137,6 +139,9 @@ pub(super) fn begin(
         let mut config = AuditConfig::new(Duration::from_secs(300));
         config.list_limit = Duration::from_secs(60);
         builder = builder.audit(config);
+    }
+    if kit.probe {
+        builder = builder.probe(Duration::from_secs(20));
     }
     if kit.threads {
         builder = builder.decoders(2);

@@ -55,6 +55,8 @@ pub struct Figures {
     pub runs: u64,
     /// The number of own writes that caused no run.
     pub skipped: u64,
+    /// The number of times that a staleness was compared with the truth.
+    pub proven: u64,
 }
 
 /// The simulation of the informer on tokio. Its other threads have this planted bug.
@@ -111,6 +113,7 @@ impl Simulation for Runtime {
         sum.waits += one.waits;
         sum.runs += one.runs;
         sum.skipped += one.skipped;
+        sum.proven += one.proven;
     }
 
     fn shrink(self, seed: u64, _: &mut dyn FnMut(&u64) -> bool) -> (u64, String) {

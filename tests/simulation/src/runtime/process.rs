@@ -123,7 +123,8 @@ impl World {
         for step in 0..STEPS {
             self.step = step;
             match self.dice.below(100) {
-                0..44 => self.change(),
+                0..40 => self.change(),
+                40..44 => self.disturb().await,
                 44..56 => self.trouble(),
                 56..66 => self.join(),
                 66..71 => self.leave(),
@@ -140,7 +141,10 @@ impl World {
                     self.stop().await?;
                     self.restart(Damage::None).await?;
                 }
-                94..96 => self.repair(),
+                94..96 => {
+                    self.repair();
+                    self.calm();
+                }
                 96..98 => self.flicker(),
                 _ => {}
             }
@@ -309,6 +313,53 @@ impl World {
         trouble(&self.mock, if is_known { which } else { u32::MAX }, at);
     }
 
+    /// Makes the watch cache lag, the server stop, or the clock jump.
+    async fn disturb(&mut self) {
+        let is_probed = self.kit.probe;
+        match self.dice.below(3) {
+            // Only a probe detects it.
+            0 if is_probed => {
+                self.note("the watch cache lags");
+                self.mock.with(|server| server.lag_at(server.version()));
+            }
+            1 => {
+                self.note("the server stops");
+                self.mock.with(FakeServer::go_down);
+            }
+            _ => {
+                self.note("the clock jumps");
+                tokio::time::advance(Duration::from_secs(400)).await;
+            }
+        }
+    }
+
+    /// Ends what [`World::disturb`] began.
+    fn calm(&self) {
+        self.mock.with(|server| {
+            server.come_up();
+            server.catch_up();
+        });
+    }
+
+    /// Checks that no change is missing for longer than health says.
+    fn is_as_fresh_as_shown(&mut self) -> Verdict {
+        for source in self.life.informer.health().sources {
+            let Some(shown) = source.staleness else {
+                continue;
+            };
+            self.figures.proven += 1;
+            let version = source.resource_version.parse().unwrap_or(0);
+            let lacks = self.history.lacks_for(&source.namespace, version);
+            holds("staleness", lacks <= shown, &|| {
+                format!(
+                    "{} has lacked a change for {lacks:?}, and shows {shown:?}",
+                    source.namespace
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     fn join(&mut self) {
         let listener = Listener::join(&self.life.informer, &self.user, &mut self.dice, false);
         self.note(&format!("{listener:?} joins"));
@@ -363,6 +414,7 @@ impl World {
     /// Checks everything that must hold at any time.
     async fn check(&mut self) -> Verdict {
         settle().await;
+        self.is_as_fresh_as_shown()?;
         let informer = &self.life.informer;
         for listener in &self.life.listeners {
             listener.follows()?;
@@ -404,6 +456,7 @@ impl World {
         self.note("no more faults");
         self.hangs = None;
         self.repair();
+        self.calm();
         self.mock.with(FakeServer::clear_faults);
         let mut last = 0;
         for namespace in ["edge", "prod"] {
