@@ -63,6 +63,7 @@ pub mod page;
 pub mod recorder;
 #[cfg(feature = "requests")]
 pub mod requests;
+mod spans;
 mod timer;
 
 #[doc(no_inline)]

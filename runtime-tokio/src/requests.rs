@@ -6,6 +6,7 @@ use core::future::poll_fn;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use http::uri::PathAndQuery;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use informer_core::report::OneLine;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use tower_service::Service;
 
 use crate::health::error::with_causes;
+use crate::spans;
 
 // They are in the signatures.
 #[doc(no_inline)]
@@ -90,8 +92,14 @@ where
 {
     async fn exchange(&mut self, request: Request<Bytes>) -> Result<Response<Bytes>, RequestError> {
         let failed = |error: BoxError| RequestError::new(with_causes(&*error));
-        let response = call(self, request.map(Full::new)).await;
-        let (head, body) = response.map_err(failed)?.into_parts();
+        let path = request.uri().path_and_query();
+        let span = spans::request(
+            request.method().as_str(),
+            path.map_or("", PathAndQuery::as_str),
+        );
+        let response = async { call(self, request.map(Full::new)).await.map_err(failed) };
+        let response = spans::answered(span, response, |response| response.status().as_u16());
+        let (head, body) = response.await?.into_parts();
         let body = Limited::new(body, MOST_BODY).collect().await;
         let body = body.map_err(failed)?.to_bytes();
         Ok(Response::from_parts(head, body))

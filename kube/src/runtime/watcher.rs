@@ -414,7 +414,7 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
                 Problem::Request(RequestProblem::SlowList(_) | RequestProblem::VersionWentBack)
             );
         if is_notice {
-            tracing::warn!("{report}");
+            tracing::warn!(class = report.class(), "{report}");
             return;
         }
         // The engine expects answers such as 429 and repeats the request, but kube passes on each of them.
@@ -422,7 +422,7 @@ impl<K: DeserializeOwned> Sink<Box<str>> for Events<K> {
             report.level >= Level::Info && matches!(report.problem, Problem::Answer { .. });
         // A reader that does not read gets no more than this, and then what comes next.
         if (report.level < Level::Warn && !is_answer) || self.pending.len() >= AHEAD {
-            tracing::debug!("{report}");
+            tracing::debug!(class = report.class(), "{report}");
             return;
         }
         let error = self.error(&report);

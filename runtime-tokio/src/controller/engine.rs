@@ -15,7 +15,7 @@ use informer_core::{Form, report::OneLine};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::builder::OnFailure;
 use super::counts::{Counts, LOW, ORDER};
@@ -33,6 +33,7 @@ use crate::health::error::Ended;
 use crate::health::unheard;
 use crate::informer::Lister;
 use crate::metrics::facade::Facade;
+use crate::spans;
 
 /// The time after which a run that has not ended is reported.
 const LONG: Duration = Duration::from_secs(600);
@@ -47,6 +48,7 @@ pub(super) struct Run {
     /// The begin of the run in each log.
     began: Vec<Began>,
     since: Instant,
+    span: Span,
     task: AbortHandle,
     /// Whether it was reported that it takes long.
     is_reported: bool,
@@ -150,13 +152,7 @@ where
         let began = self.writes.iter().map(WriteLog::begin).collect();
         let (key, recorded) = (work.key().clone(), Arc::clone(&writes));
         let (reconcile, lister) = (Arc::clone(&self.reconcile), self.lister.clone());
-        let span = tracing::info_span!(
-            "reconcile",
-            controller = self.name,
-            resource = lister.name(),
-            key = %OneLine(&key),
-            attempt
-        );
+        let span = spans::run(&self.name, lister.resource(), &key, attempt);
         // The function itself is also called in the task, so that its panic is a panic of the task.
         let running = async move {
             let object = lister.get_by_key(key.as_str());
@@ -167,7 +163,7 @@ where
             };
             reconcile(Task::new(key, object, exists, attempt, recorded)).await
         };
-        let running = running.instrument(span);
+        let running = running.instrument(span.clone());
         let task = match &self.skip {
             Some(skip) => self.running.spawn(skip.begin(work.key()).scope(running)),
             None => self.running.spawn(running),
@@ -177,6 +173,7 @@ where
             writes,
             began,
             since: Instant::now(),
+            span,
             task: task.clone(),
             is_reported: false,
             is_over: false,
@@ -236,13 +233,29 @@ where
         let Some(run) = self.of.remove(&id) else {
             return;
         };
+        let span = run.span.clone();
+        let _within = span.enter();
         *self.counts.reconcile() += run.since.elapsed();
         let has_succeeded = matches!(&ended, Ok((_, Ok(_))));
         let key = run.work.key();
         if run.is_reported {
             self.counts.long().retain(|long| long != key);
         }
-        match ended.map(|(_, result)| result) {
+        let ended = ended.map(|(_, result)| result);
+        let (result, delay) = match &ended {
+            Ok(Ok(next)) => match next.after {
+                Some(Duration::ZERO) => ("requeue", None),
+                Some(after) => ("requeue_after", Some(after)),
+                None => ("success", None),
+            },
+            Ok(Err((_, Retry::After(delay)))) => ("error", Some(*delay)),
+            Ok(Err(_)) => ("error", None),
+            Err(error) if error.is_panic() => ("panic", None),
+            Err(_) if run.is_over => ("timeout", None),
+            Err(_) => ("cut", None),
+        };
+        spans::run_ended(&span, result, delay);
+        match ended {
             Ok(Ok(next)) => self.succeeded(&run.work, next),
             Ok(Err((error, retry))) => self.returned_error(&run.work, error, retry),
             Err(error) => self.did_not_return(key, run.is_over, error),

@@ -11,9 +11,12 @@ use informer_core::{
     report::{Phase, Problem},
 };
 use tokio::sync::mpsc;
+use tracing::{Instrument as _, Span};
 
 use crate::cache::entry::{Key, SharedObject, Store};
 use crate::cache::shared::Inner;
+use crate::driver::guard::Guarded;
+use crate::spans;
 use crate::timer::TokioTimer;
 
 /// The most differences that are reported individually.
@@ -42,7 +45,8 @@ impl<V> Audited<V> {
         }
     }
 
-    async fn audit<T: Transport>(&self, mut transport: T, config: AuditConfig) {
+    async fn audit<T: Transport>(&self, transport: T, config: AuditConfig) {
+        let mut transport = Guarded::traced(transport, Span::current);
         let mut audit = Audit::new(config, self.seed);
         let mut reached = self.inner.reached.subscribe();
         let mut timer = self.timer;
@@ -55,7 +59,11 @@ impl<V> Audited<V> {
                     () = timer.sleep_until(until) => {}
                     _ = reached.changed() => {}
                 },
-                AuditStep::List => self.list(&mut audit, &mut transport).await,
+                AuditStep::List => {
+                    let span = self.inner.new_span(self.source, spans::audit);
+                    let list = self.list(&mut audit, &mut transport).instrument(span);
+                    list.await;
+                }
                 AuditStep::Compare => self.compare(&mut audit, &version),
             }
         }

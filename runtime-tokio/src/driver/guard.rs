@@ -8,11 +8,21 @@ use informer_core::{
     transport::{FailureKind, Get, TransportError},
 };
 
+use tracing::Span;
+
 use crate::cache::panics::{Panic, catch, catch_async, message};
+use crate::spans::Traced;
 
 /// Wraps a decoder or a transport. A panic fails only the current call.
 #[derive(Clone)]
 pub(crate) struct Guarded<T>(pub(crate) T);
+
+impl<T, P: Fn() -> Span> Guarded<Traced<T, P>> {
+    /// Wraps a transport, whose requests have spans in the one that `within` returns.
+    pub(crate) const fn traced(transport: T, within: P) -> Self {
+        Self(Traced { transport, within })
+    }
+}
 
 /// The reason why a call failed.
 #[derive(Debug)]

@@ -27,7 +27,6 @@ use crate::cache::shared::{Inner, METRICS};
 use crate::driver::journal::Journal;
 use crate::driver::source::{Members, Sources};
 use crate::metrics::facade::{Facade, INFORMER};
-use guard::Guarded;
 
 /// Lists, watches, updates the cache and calls the handlers.
 ///
@@ -229,13 +228,13 @@ async fn run_sources<T: Transport, D>(
         let (source, repair) = sources.first(id);
         if let Some((audit, transport)) = audits.next() {
             let audited = source.audited(repair);
-            auditing.push(Box::pin(audited.run(Guarded(transport), audit)));
+            auditing.push(Box::pin(audited.run(transport, audit)));
         }
         if let Some((period, transport)) = probes.next() {
             let probed = source.probed(period);
-            probing.push(Box::pin(probed.run(Guarded(transport))));
+            probing.push(Box::pin(probed.run(transport)));
         }
-        driving.push(Box::pin(Either::Left(source.run(Guarded(transport)))));
+        driving.push(Box::pin(Either::Left(source.run(transport))));
     }
     loop {
         tokio::select! {
@@ -243,7 +242,7 @@ async fn run_sources<T: Transport, D>(
             Some(job) = jobs.recv() => { handlers.spawn(job); }
             Some(member) = members.next() => {
                 if let Some((source, transport)) = members.take(member, &mut sources) {
-                    driving.push(Box::pin(Either::Left(source.run(Guarded(transport)))));
+                    driving.push(Box::pin(Either::Left(source.run(transport))));
                 }
             }
             // A source ends when it leaves, and the first one only at a stop.

@@ -9,9 +9,12 @@ use informer_core::{
     Timer as _, Transport, drive,
     report::{Phase, Problem},
 };
+use tracing::{Instrument as _, Span};
 
 use crate::cache::entry::{Key, Store};
 use crate::cache::shared::Inner;
+use crate::driver::guard::Guarded;
+use crate::spans;
 use crate::timer::TokioTimer;
 
 /// The longest time for a probe.
@@ -31,7 +34,8 @@ pub(crate) struct Probed<V> {
 
 impl<V> Probed<V> {
     /// Probes until the informer stops.
-    pub(crate) async fn run<T: Transport>(self, mut transport: T) {
+    pub(crate) async fn run<T: Transport>(self, transport: T) {
+        let mut transport = Guarded::traced(transport, Span::current);
         let mut status = self.inner.status.subscribe();
         let mut timer = self.timer;
         self.inner
@@ -39,7 +43,9 @@ impl<V> Probed<V> {
         let probing = async {
             let mut has_failed = false;
             loop {
-                has_failed = !self.probe(&mut transport, has_failed).await;
+                let span = self.inner.new_span(self.source, spans::probe);
+                let probe = self.probe(&mut transport, has_failed).instrument(span);
+                has_failed = !probe.await;
                 self.look_for_a_lag();
                 timer.sleep_until(timer.now() + self.period).await;
             }

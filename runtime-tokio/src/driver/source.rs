@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::cache::entry::Store;
 use crate::cache::shared::Inner;
 use crate::driver::audit::Audited;
+use crate::driver::guard::Guarded;
 use crate::driver::journal::{Journal, SourceJournal, Writer};
 use crate::driver::pool::{Decoder, Pool};
 use crate::driver::probe::Probed;
@@ -224,7 +225,7 @@ where
     }
 
     /// Lists and watches until the informer stops or the source leaves.
-    pub(super) async fn run<T: Transport>(self, mut transport: T) {
+    pub(super) async fn run<T: Transport>(self, transport: T) {
         let Self {
             pool,
             config,
@@ -247,6 +248,8 @@ where
             Reflector::new(resource, config, seed).with_decoder(&**decode);
         let reports = Arc::clone(&inner);
         let report = move |report: &Report<'_>| reports.report_of(Some(source), report);
+        let requests = Arc::clone(&inner);
+        let mut transport = Guarded::traced(transport, move || requests.span(source));
         let may_leave = leaves.is_some();
         let stop = stop_signal(&inner, leaves);
         let mut sink = CacheSink::new(pool, stop, repairs);

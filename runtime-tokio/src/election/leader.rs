@@ -253,6 +253,7 @@ impl<C: LeaseClient> Election<C> {
         }
         if written == Written::Conflict && self.elector.is_leader(self.clock.now()) {
             tracing::warn!(
+                identity = self.elector.identity(),
                 "another client changed or deleted the Lease; not leading until a read confirms it"
             );
         }
@@ -261,14 +262,18 @@ impl<C: LeaseClient> Election<C> {
 
     /// Reports a failure. It is written to stderr if nobody hears of it otherwise, once until the Lease is written.
     fn failed(&mut self, error: String) {
-        tracing::warn!("{}", OneLine(&error));
+        let identity = self.elector.identity();
+        tracing::warn!(identity, "{}", OneLine(&error));
         if let Some(on_error) = &self.on_error {
             if let Err(panic) = catch(|| on_error(&error)) {
                 let message = crate::cache::panics::message(&*panic);
-                tracing::error!("`on_error` of an election panicked: {}", OneLine(message));
+                tracing::error!(
+                    identity,
+                    "`on_error` of an election panicked: {}",
+                    OneLine(message)
+                );
             }
         } else if !self.said {
-            let identity = self.elector.identity();
             self.said = unheard::say(&format!("election of {identity}: {error}"));
         }
         self.error = Some(error);

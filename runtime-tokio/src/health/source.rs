@@ -12,11 +12,13 @@ use informer_core::{
     wire::Format,
 };
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::advice;
 use super::freshness::Freshness;
 use crate::cache::entry::place;
 use crate::health::{SourceHealth, State, Trouble};
+use crate::spans::Origin;
 
 /// The state of one source, which lists and watches one namespace.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct SourceRecord {
     pub(crate) join: u64,
     /// Whether the cache has had a complete list of it, or the server has confirmed the data of its journal.
     pub(crate) is_complete: bool,
+    /// The list or watch in progress.
+    pub(crate) span: Span,
     /// `None` until the driver runs.
     activity: Option<Activity>,
     since: Instant,
@@ -160,6 +164,7 @@ impl SourceRecord {
             cluster: String::new(),
             join: 0,
             is_complete: false,
+            span: Span::none(),
             activity: None,
             since: Instant::now(),
             watching_since: None,
@@ -207,7 +212,17 @@ impl SourceRecord {
         !self.is_complete && (self.activity.is_none() || has_failed)
     }
 
-    /// Records the activity of the driver. Returns whether a request was sent.
+    /// Returns where its objects come from.
+    pub(crate) fn origin(&self) -> Origin {
+        let namespace = self.resource.as_ref().namespace;
+        Origin {
+            resource: self.resource.to_string(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            cluster: self.cluster.clone(),
+        }
+    }
+
+    /// Records the activity of the driver. Returns whether it has changed.
     pub(crate) fn activity(&mut self, activity: Activity) -> bool {
         let is_same = self.activity.is_some_and(|before| {
             core::mem::discriminant(&before) == core::mem::discriminant(&activity)
@@ -223,7 +238,7 @@ impl SourceRecord {
             self.is_well();
         }
         self.watching_since = opened.then_some(self.since);
-        matches!(activity, Activity::Listing | Activity::Opening)
+        true
     }
 
     /// Records bytes that were received.

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::{Form, cache::IndexError, selector::LabelSelector};
+use informer_core::{Form, OwnedResource, cache::IndexError, selector::LabelSelector};
 
 use crate::cache::entry::{Entry, Key};
 use crate::cache::shared::Inner;
@@ -52,9 +52,8 @@ impl<F: Form> Lister<F> {
         self.0.hook(name, call);
     }
 
-    /// Returns the name of the informer.
-    pub(crate) fn name(&self) -> &str {
-        &self.0.name
+    pub(crate) fn resource(&self) -> &OwnedResource {
+        &self.0.resource
     }
 
     /// Returns an object by namespace and name. The namespace is empty for a cluster-scoped object.

@@ -21,5 +21,6 @@ mod shared_informer;
 mod simulation;
 mod state_table;
 mod traces_replay;
+mod tracing;
 mod transports;
 mod types;

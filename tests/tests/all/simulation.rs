@@ -111,6 +111,7 @@ fn the_informer_on_tokio_survives_its_users() {
         waits,
         runs,
         skipped,
+        proven,
     } = summary.figures;
     for often in [
         panics / 8,
@@ -121,6 +122,7 @@ fn the_informer_on_tokio_survives_its_users() {
         waits / 2,
         runs / 10,
         skipped / 2,
+        proven / 10,
     ] {
         assert!(often > SEEDS_OF_RUNTIME, "{:?}", summary.figures);
     }

@@ -252,6 +252,7 @@ impl<V> Inner<V> {
     pub(crate) fn end(&self) {
         self.close();
         self.last().ended.get_or_insert_with(Instant::now);
+        self.end_spans();
         self.status.send_modify(|status| status.ended = true);
     }
 }

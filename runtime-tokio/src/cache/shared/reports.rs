@@ -8,12 +8,14 @@ use informer_core::Report;
 use informer_core::cache::SourceId;
 use informer_core::report::{Level, Phase, Problem};
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::Inner;
 use crate::cache::entry::SharedObject;
 use crate::cache::panics::{Panic, catch, message};
 use crate::health::source::Noted;
 use crate::health::unheard;
+use crate::spans::{self, Origin};
 
 /// Called with every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
@@ -24,7 +26,7 @@ pub(crate) const MAP: &str = "the function of `watches`";
 pub(crate) const ON_VERSION: &str = "`on_version`";
 const DROP: &str = "the drop of an object";
 const ON_REPORT: &str = "`on_report`";
-const TRACING: &str = "the tracing subscriber";
+pub(super) const TRACING: &str = "the tracing subscriber";
 
 /// What the informer remembers of its reports and of its end.
 #[derive(Default)]
@@ -50,14 +52,8 @@ impl<V> Inner<V> {
 
     /// Reports a problem of a source.
     pub(crate) fn report_of(&self, source: Option<SourceId>, report: &Report<'_>) {
-        let (name, class) = (self.name.as_str(), report.class());
-        self.hook(TRACING, || match report.level {
-            Level::Debug => tracing::debug!(informer = name, class, "{report}"),
-            Level::Info => tracing::info!(informer = name, class, "{report}"),
-            Level::Warn => tracing::warn!(informer = name, class, "{report}"),
-            Level::Error | _ => tracing::error!(informer = name, class, "{report}"),
-        });
-        *self.last().reports.entry(class).or_default() += 1;
+        self.log(source, report);
+        *self.last().reports.entry(report.class()).or_default() += 1;
         // A warning is no error: the server answered the request.
         if report.level >= Level::Info && !matches!(report.problem, Problem::Warning { .. }) {
             let noted = Noted::of(report);
@@ -75,6 +71,23 @@ impl<V> Inner<V> {
         } else if self.speaks.load(Ordering::Relaxed) {
             self.say(source, report);
         }
+    }
+
+    /// Logs a report within the list or watch in progress, or else within the span of the caller.
+    fn log(&self, source: Option<SourceId>, report: &Report<'_>) {
+        let of_source = source
+            .and_then(|id| self.source(id, |source| (source.span.clone(), source.origin())))
+            .filter(|(span, _)| !span.is_none());
+        let (span, origin) = of_source.unwrap_or_else(|| {
+            let origin = Origin {
+                resource: self.resource.to_string(),
+                ..Origin::default()
+            };
+            (Span::current(), origin)
+        });
+        self.hook(TRACING, || {
+            spans::report(&span, &self.name, &origin, report);
+        });
     }
 
     /// Writes a problem to stderr that nobody hears of otherwise: each class once until a request succeeds.

@@ -8,9 +8,13 @@ use informer_core::drive::Activity;
 use informer_core::wire::Format;
 use informer_core::{OwnedResource, ResourceVersion};
 
+use tracing::Span;
+
 use super::Inner;
+use super::reports::TRACING;
 use crate::cache::entry::Key;
 use crate::health::source::{Counts, SourceRecord};
+use crate::spans::{self, Origin};
 
 /// The sources that list and watch.
 pub(super) struct Sources {
@@ -112,11 +116,61 @@ impl<V> Inner<V> {
     /// Records the activity of a source's driver.
     pub(crate) fn activity(&self, source: SourceId, activity: Activity) {
         let now = self.clock.now();
-        self.source(source, |source| {
-            if source.activity(activity) {
+        let is_request = matches!(activity, Activity::Listing | Activity::Opening);
+        let changed = self.source(source, |source| {
+            let has_changed = source.activity(activity);
+            if has_changed && is_request {
                 source.freshness.requested(now);
             }
+            has_changed
         });
+        if changed != Some(true) {
+            return;
+        }
+        match activity {
+            Activity::Listing => self.begin_span(source, spans::list),
+            Activity::Opening => self.begin_span(source, spans::watch),
+            Activity::Waiting { .. } => self.set_span(source, Span::none()),
+            Activity::Streaming => {
+                let span = self.span(source);
+                self.hook(TRACING, || {
+                    span.record("initial_events", true);
+                });
+            }
+            Activity::Watching | _ => {}
+        }
+    }
+
+    /// Returns the span of the list or watch in progress.
+    pub(crate) fn span(&self, source: SourceId) -> Span {
+        let span = self.source(source, |source| source.span.clone());
+        span.unwrap_or_else(Span::none)
+    }
+
+    fn begin_span(&self, source: SourceId, of: fn(&str, &Origin) -> Span) {
+        let span = self.new_span(source, of);
+        self.set_span(source, span);
+    }
+
+    /// Creates a span of a source. Subscribers are called outside of the locks.
+    pub(crate) fn new_span(&self, source: SourceId, of: fn(&str, &Origin) -> Span) -> Span {
+        let mut span = Span::none();
+        if let Some(origin) = self.source(source, |source| source.origin()) {
+            self.hook(TRACING, || span = of(&self.name, &origin));
+        }
+        span
+    }
+
+    fn set_span(&self, source: SourceId, span: Span) {
+        let before = self.source(source, |source| core::mem::replace(&mut source.span, span));
+        self.hook(TRACING, || drop(before));
+    }
+
+    /// Ends the spans of all sources.
+    pub(crate) fn end_spans(&self) {
+        for source in self.each_source(|id, _| id) {
+            self.set_span(source, Span::none());
+        }
     }
 
     /// Records bytes that a source received.
