@@ -145,8 +145,9 @@ impl<T: DeserializeOwned + 'static> Form for T {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Json<T> {
+/// Writes only the name of the type, since the object may be a secret. `get` returns what shows it.
+impl<T> fmt::Debug for Json<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.object.fmt(f)
+        write!(f, "Json<{}>", core::any::type_name::<T>())
     }
 }

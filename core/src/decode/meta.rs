@@ -91,9 +91,17 @@ impl Form for Meta {
     }
 }
 
+/// Writes the key, the version and the size. Annotations may be secrets.
 impl fmt::Debug for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&alloc::string::String::from_utf8_lossy(&self.0))
+        let text = |name| self.at(&[name]).and_then(as_str).unwrap_or_default();
+        f.write_str("Meta(")?;
+        let namespace = text("namespace");
+        if !namespace.is_empty() {
+            write!(f, "{namespace}/")?;
+        }
+        let (name, version) = (text("name"), text("resourceVersion"));
+        write!(f, "{name}@{version}, {} bytes)", self.0.len())
     }
 }
 

@@ -118,8 +118,9 @@ impl<T: 'static> Form for Proto<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Proto<T> {
+/// Writes only the name of the type, since the object may be a secret. `get` returns what shows it.
+impl<T> fmt::Debug for Proto<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.object.fmt(f)
+        write!(f, "Proto<{}>", core::any::type_name::<T>())
     }
 }

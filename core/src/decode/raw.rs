@@ -191,8 +191,10 @@ pub(super) fn with_metadata(object: &[u8], read: &mut dyn FnMut(&[u8])) {
     }
 }
 
+/// Writes the key, the version and the size. The content may be a secret.
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&alloc::string::String::from_utf8_lossy(&self.0))
+        f.write_str("Raw")?;
+        RawObject::parse(&self.0).show(f)
     }
 }

@@ -8,10 +8,18 @@ use crate::wire::protobuf::{self, Message, field};
 use crate::wire::{Format, ObjectHead};
 
 /// An object as received, in JSON or protobuf, with its identity.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RawObject<'a> {
     bytes: &'a [u8],
     head: ObjectHead<'a>,
+}
+
+/// Writes the key, the version and the size. The content may be a secret.
+impl fmt::Debug for RawObject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RawObject")?;
+        self.show(f)
+    }
 }
 
 /// The positions of an object's identity in its bytes, see [`RawObject::places`].
@@ -258,6 +266,14 @@ impl<'a> RawObject<'a> {
             out.write_char('/')?;
         }
         self.head.name.write_to(out)
+    }
+
+    /// Writes what `Debug` of a form shows: the key, the version and the size.
+    pub(super) fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('(')?;
+        self.write_key(f)?;
+        let (version, size) = (self.resource_version(), self.bytes.len());
+        write!(f, "@{version}, {size} bytes)")
     }
 }
 

@@ -1,5 +1,7 @@
 //! The identity of one object, and the type of one event.
 
+use core::fmt;
+
 use super::{Format, FrameProblem};
 use crate::json::members::Cursor;
 use crate::json::{Fields, JsonStr, as_str};
@@ -120,7 +122,7 @@ impl<'a> ObjectHead<'a> {
 }
 
 /// One event of a watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchEvent<'a> {
     /// The type of the event.
@@ -131,6 +133,18 @@ pub struct WatchEvent<'a> {
     pub(crate) object_kind: JsonStr<'a>,
     /// The API version of an object in protobuf.
     pub(crate) api_version: JsonStr<'a>,
+}
+
+/// Writes the type and the size of the object, whose content may be a secret.
+impl fmt::Debug for WatchEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "WatchEvent({:?}, {} bytes)",
+            self.kind,
+            self.object.len()
+        )
+    }
 }
 
 impl<'a> WatchEvent<'a> {

@@ -423,8 +423,13 @@ impl<F: Form> fmt::Display for Entry<F> {
     }
 }
 
+/// Writes the key, the version and the size of the JSON.
 impl<F: Form> fmt::Debug for Entry<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.key, self.object)
+        write!(
+            f,
+            "{}{:?} ({} bytes)",
+            self.key, self.object, self.object.0.bytes
+        )
     }
 }

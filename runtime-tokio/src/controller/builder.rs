@@ -102,7 +102,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         // A handle does not keep the informer running.
         let objects = lister.uncounted();
         Self {
-            name: provided.informer.name().to_owned(),
+            name: provided.informer.resource().plural.to_owned(),
             lister,
             owner: OwnerKind::of(&provided.informer.resource(), objects.clone()),
             sources: Vec::new(),
@@ -229,7 +229,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     }
 
     /// Sets the name for logs, metrics and the health of its informers. It must be set before [`handle`](Self::handle).
-    /// The default is the name of the informer.
+    /// The default is that of the resource, such as `deployments`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self

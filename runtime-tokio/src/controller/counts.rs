@@ -101,6 +101,8 @@ pub struct ControllerMetrics {
     pub own_writes_skipped: u64,
     /// Whether this replica leads or shares keys; `None` without an election.
     pub is_active: Option<bool>,
+    /// The identity of the last known leader, which may be this replica; `None` if there is none, or if replicas share keys.
+    pub leader: Option<String>,
     /// Why the Leases of the election cannot be read or written now. Then nothing may be reconciled.
     pub election_error: Option<String>,
     /// The times of the runs.
@@ -140,6 +142,7 @@ impl Counts {
             writes_not_seen: self.unseen.load(ORDER),
             own_writes_skipped: self.skipped.load(ORDER),
             is_active: self.seat.get().map(Seat::is_active),
+            leader: self.seat.get().and_then(Seat::leader),
             election_error: self.seat.get().and_then(Seat::error),
             reconcile: self.reconcile().clone(),
             queue,

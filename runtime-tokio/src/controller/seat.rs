@@ -28,6 +28,14 @@ impl Seat {
         }
     }
 
+    /// Returns the identity of the last known leader.
+    pub(super) fn leader(&self) -> Option<String> {
+        match self {
+            Self::Leader(leadership) => leadership.holder(),
+            Self::Member(_) => None,
+        }
+    }
+
     /// Returns why the Leases cannot be read or written.
     pub(super) fn error(&self) -> Option<String> {
         match self {

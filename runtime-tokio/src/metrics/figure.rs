@@ -22,7 +22,14 @@ pub(crate) enum Of<T> {
     Gauges(&'static str, fn(&T) -> Vec<(String, f64)>),
     Counters(&'static str, fn(&T) -> Vec<(String, f64)>),
     /// A histogram of seconds, with its bounds.
-    Histogram(&'static [Duration], fn(&T) -> &Spread),
+    Histogram(
+        #[cfg_attr(
+            not(feature = "metrics"),
+            expect(dead_code, reason = "only a recorder must be told")
+        )]
+        &'static [Duration],
+        fn(&T) -> &Spread,
+    ),
 }
 
 pub(crate) type Labels = Vec<(&'static str, String)>;

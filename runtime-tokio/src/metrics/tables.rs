@@ -1,8 +1,6 @@
 //! The metrics of informers and controllers. Where client-go or controller-runtime have the same metric, it has their
 //! name, labels and buckets.
 
-use core::time::Duration;
-
 use informer_core::queue::Spread;
 
 use super::figure::Of::{Counter, Counters, Gauge, Gauges, Histogram};
@@ -143,8 +141,9 @@ fn put<T>(families: &mut Vec<Family>, figures: &[Figure<T>], all: &[(Labels, &T)
 }
 
 /// Returns the upper bounds of the buckets of each histogram, in seconds.
-pub(crate) fn buckets() -> impl Iterator<Item = (&'static str, &'static [Duration])> {
-    fn of<T>(figure: &Figure<T>) -> Option<(&'static str, &'static [Duration])> {
+#[cfg(feature = "metrics")]
+pub(crate) fn buckets() -> impl Iterator<Item = (&'static str, &'static [core::time::Duration])> {
+    fn of<T>(figure: &Figure<T>) -> Option<(&'static str, &'static [core::time::Duration])> {
         let Histogram(bounds, _) = figure.of else {
             return None;
         };

@@ -17,7 +17,11 @@ section { border-top: 1px solid #8886; padding: .5rem 0 1rem; }
 .trouble.over { border-color: #8888; }
 table { border-collapse: collapse; margin: .5rem 0; }
 th, td { text-align: left; padding: .1rem 1rem .1rem 0; vertical-align: top; }
-th { font-weight: 600; } code { overflow-wrap: anywhere; }
+th { font-weight: 600; } h1, h2, p, td { overflow-wrap: anywhere; }
+@media (max-width: 40rem) {
+.list tr:first-child { display: none; } .list tr, .list td { display: block; } .list tr { margin-bottom: .5rem; }
+.list td::before { content: attr(data-of) \": \"; font-weight: 600; }
+}
 ";
 
 pub(super) fn page(
@@ -82,11 +86,16 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
         row(out, "running for over ten minutes", Escaped(key.as_str()))?;
     }
     if let Some(is_active) = metrics.is_active {
-        let state = if is_active { "takes part" } else { "waits" };
-        match &metrics.election_error {
-            Some(error) => row(out, "election", format_args!("{state}; {}", Escaped(error)))?,
-            None => row(out, "election", state)?,
+        let leader = Escaped(metrics.leader.as_deref().unwrap_or_default());
+        match (is_active, &metrics.leader) {
+            (true, Some(_)) => row(out, "election", format_args!("leads as {leader}"))?,
+            (true, None) => row(out, "election", "takes part")?,
+            (false, Some(_)) => row(out, "election", format_args!("waits; {leader} leads"))?,
+            (false, None) => row(out, "election", "waits")?,
         }
+    }
+    if let Some(error) = &metrics.election_error {
+        row(out, "election fails", Prose(error))?;
     }
     row(out, "waiting", queue.depth)?;
     row(
@@ -209,13 +218,13 @@ fn trouble_of(out: &mut String, trouble: &Trouble, namespace: &str) -> fmt::Resu
     write!(
         out,
         "{} <small>({}, {} ago{})</small></p>",
-        Escaped(&trouble.message),
+        Prose(&trouble.message),
         Escaped(trouble.class),
         Time(trouble.age),
         if trouble.is_over { ", resolved" } else { "" }
     )?;
     if let Some(advice) = &trouble.advice {
-        write!(out, "<p>{}</p>", Escaped(advice))?;
+        write!(out, "<p>{}</p>", Prose(advice))?;
     }
     out.write_str("</div>\n")
 }
@@ -224,18 +233,16 @@ fn sources(out: &mut String, health: &Health) -> fmt::Result {
     if health.sources.len() < 2 {
         return Ok(());
     }
-    out.write_str(
-        "<table><tr><th>namespace</th><th>state</th><th>synced</th><th>resourceVersion</th></tr>\n",
-    )?;
+    let names = ["namespace", "state", "synced", "resourceVersion"];
+    columns(out, &names)?;
     for source in &health.sources {
-        writeln!(
+        let state = format_args!("{} for {}", source.state, Time(source.state_age)).to_string();
+        let version = format!("<code>{}</code>", Escaped(&source.resource_version));
+        let namespace = Escaped(&source.namespace);
+        cells(
             out,
-            "<tr><td>{}</td><td>{} for {}</td><td>{}</td><td><code>{}</code></td></tr>",
-            Escaped(&source.namespace),
-            source.state,
-            Time(source.state_age),
-            if source.synced { "yes" } else { "no" },
-            Escaped(&source.resource_version)
+            &names,
+            &[&namespace, &state, &yes(source.synced), &version],
         )?;
     }
     out.write_str("</table>\n")
@@ -245,28 +252,67 @@ fn handlers(out: &mut String, health: &Health) -> fmt::Result {
     if health.handlers.is_empty() {
         return Ok(());
     }
-    out.write_str(
-        "<table><tr><th>handler</th><th>synced</th><th>pending</th><th>behind</th><th>merged</th>\
-         <th>calls</th><th>panics</th></tr>\n",
-    )?;
+    let names = [
+        "handler", "synced", "pending", "behind", "merged", "calls", "panics",
+    ];
+    columns(out, &names)?;
     for handler in &health.handlers {
-        writeln!(
-            out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            Escaped(&handler.name),
-            if handler.synced { "yes" } else { "no" },
-            handler.lag.pending,
-            Time(handler.lag.behind),
-            handler.lag.merged,
-            handler.calls,
-            handler.panics
-        )?;
+        let (name, behind) = (Escaped(&handler.name), Time(handler.lag.behind));
+        let (pending, merged) = (&handler.lag.pending, &handler.lag.merged);
+        let cells: [&dyn fmt::Display; 7] = [
+            &name,
+            &yes(handler.synced),
+            pending,
+            &behind,
+            merged,
+            &handler.calls,
+            &handler.panics,
+        ];
+        self::cells(out, &names, &cells)?;
     }
     out.write_str("</table>\n")
 }
 
+const fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+/// Writes the head of a table with a row for each thing.
+fn columns(out: &mut String, names: &[&str]) -> fmt::Result {
+    out.write_str("<table class=\"list\"><tr>")?;
+    for name in names {
+        write!(out, "<th>{name}</th>")?;
+    }
+    out.write_str("</tr>\n")
+}
+
+/// Writes a row. On a narrow screen each cell is a line, with the name of its column.
+fn cells(out: &mut String, names: &[&str], cells: &[&dyn fmt::Display]) -> fmt::Result {
+    out.write_str("<tr>")?;
+    for (name, cell) in names.iter().zip(cells) {
+        write!(out, "<td data-of=\"{name}\">{cell}</td>")?;
+    }
+    out.write_str("</tr>\n")
+}
+
 fn row(out: &mut String, name: &str, value: impl fmt::Display) -> fmt::Result {
     writeln!(out, "<tr><th>{name}</th><td>{value}</td></tr>")
+}
+
+/// A sentence with HTML escapes. What is between backticks is code.
+struct Prose<'a>(&'a str);
+
+impl fmt::Display for Prose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((text, after)) = rest.split_once('`')
+            && let Some((code, after)) = after.split_once('`')
+        {
+            write!(f, "{}<code>{}</code>", Escaped(text), Escaped(code))?;
+            rest = after;
+        }
+        Escaped(rest).fmt(f)
+    }
 }
 
 /// Text with HTML escapes.
@@ -327,6 +373,9 @@ mod tests {
             Escaped("<script>\"a\" & 'b'").to_string(),
             "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;"
         );
+        let text = "The verb `<list>` on `pods`, and a ` & more";
+        let shown = "The verb <code>&lt;list&gt;</code> on <code>pods</code>, and a ` &amp; more";
+        assert_eq!(Prose(text).to_string(), shown);
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn a_problem_that_nobody_hears_of_is_on_stderr() {
     assert_eq!(removal, [line; 2]);
     let runs = lines("runs");
     assert_eq!(runs.len(), 1, "{runs:?}");
-    assert_eq!(runs[0], "controller pods.v1: prod/web: no luck");
+    assert_eq!(runs[0], "controller pods: prod/web: no luck");
     assert_eq!(lines("heard-runs"), [""; 0]);
 }
 

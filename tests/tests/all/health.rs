@@ -752,14 +752,13 @@ async fn a_page_shows_an_election_that_cannot_reach_its_lease() {
     }
     let error = "cannot read the Lease: no right";
     let (status, text) = get(address, "/readyz").await;
-    assert_eq!(
-        (status, text),
-        (503, format!("controller pods.v1: {error}\n"))
-    );
+    assert_eq!((status, text), (503, format!("controller pods: {error}\n")));
     let (_, text) = get(address, "/").await;
-    assert!(text.contains(&format!("waits; {error}")), "{text}");
+    assert!(text.contains("<th>election</th><td>waits</td>"), "{text}");
+    let fails = format!("<th>election fails</th><td>{error}</td>");
+    assert!(text.contains(&fails), "{text}");
     let (_, text) = get(address, "/metrics").await;
-    let status = "leader_election_master_status{controller=\"pods.v1\",name=\"pods.v1\"} 0";
+    let status = "leader_election_master_status{controller=\"pods\",name=\"pods\"} 0";
     assert!(text.contains(status), "{text}");
     handle.stop();
     running.await.unwrap().unwrap();
@@ -838,7 +837,7 @@ async fn the_page_is_for_people_probes_and_prometheus() {
         "1 of 3 informers are well",
         "&lt;b&gt;no&lt;/b&gt; rights",
         "cannot list resource",
-        "The verb `list` on `pods` in all namespaces is missing",
+        "The verb <code>list</code> on <code>pods</code> in all namespaces is missing",
         "load &quot;balancer&quot;",
         "not-started for",
     ] {
@@ -929,8 +928,8 @@ async fn the_page_is_shown_by_a_browser() {
         "<h2>&lt;b&gt;no&lt;/b&gt; rights <span class=\"badge ill\">not synced</span></h2>",
         "<h2>pods.v1 <span class=\"badge well\">synced</span></h2>",
         "<tr><th>objects</th><td>2 (",
-        "<td>load \"balancer\"</td>",
-        "The verb `list` on `pods` in all namespaces is missing",
+        "<td data-of=\"handler\">load \"balancer\"</td>",
+        "The verb <code>list</code> on <code>pods</code> in all namespaces is missing",
     ] {
         assert!(
             dom.contains(words),

@@ -199,6 +199,9 @@ async fn dashboard_and_alerts_name_metrics_that_exist() {
     let named: BTreeSet<&str> = words.filter(is_metric).collect();
     assert!(named.len() > 25, "{named:?}");
     let found = async {
+        while !get(address, "/").await.1.contains("leads as me") {
+            sleep(Duration::from_millis(50)).await;
+        }
         loop {
             let (_, text) = get(address, "/metrics").await;
             let series = text.lines().filter(|line| !line.starts_with('#'));

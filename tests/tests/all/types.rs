@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use informer_core::Resource;
+use informer_core::{Decode as _, Decoder, Json, RawObject, Resource};
 use informer_mock::{Fault, json};
 use informer_tests::support::{self, Server, settle};
 use informer_tokio::informer::Initial;
@@ -192,4 +192,48 @@ async fn a_boxed_transport_keeps_the_classes_of_errors() {
     let trouble = pods.health().last_error.unwrap();
     assert_eq!(trouble.class, "connection-refused");
     assert!(trouble.advice.unwrap().contains("address"));
+}
+
+/// Secrets reach logs by `Debug`.
+#[test]
+fn debug_shows_no_content() {
+    let json = br#"{"metadata":{"name":"a","namespace":"prod","resourceVersion":"5",
+        "annotations":{"token":"hunter2"}},"data":{"password":"hunter2"}}"#;
+    let raw = RawObject::parse(json);
+    let Ok(whole) = Decoder::<Raw>::new().decode(&raw);
+    let Ok(meta) = Decoder::<Meta>::new().decode(&raw);
+    let typed = Decoder::<Json<serde_json::Value>>::new().decode(&raw);
+    assert_eq!(typed.as_ref().unwrap().get()["data"]["password"], "hunter2");
+    let event =
+        informer_core::wire::WatchEvent::parse(br#"{"type":"ADDED","object":{"data":"hunter2"}}"#);
+    let shown = [
+        format!("{raw:?}"),
+        format!("{whole:?}"),
+        format!("{meta:?}"),
+        format!("{:?}", typed.unwrap()),
+        format!("{event:?}"),
+    ];
+    assert_eq!(
+        shown,
+        [
+            "RawObject(prod/a@5, 139 bytes)",
+            "Raw(prod/a@5, 139 bytes)",
+            "Meta(prod/a@5, 87 bytes)",
+            "Json<serde_json::value::Value>",
+            "Some(WatchEvent(Added, 18 bytes))",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn debug_of_an_event_shows_key_version_and_size() {
+    let pods = Informer::<Raw>::builder_for(&server().transport(), support::PODS).spawn();
+    let mut events = pods.subscribe();
+    pods.synced().await.unwrap();
+    let event = format!("{:?}", events.recv().await.unwrap());
+    assert!(event.starts_with("Added { entry: prod/a@2 ("), "{event}");
+    assert!(
+        event.contains(" bytes)") && !event.contains("containers"),
+        "{event}"
+    );
 }
