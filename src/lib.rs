@@ -5,6 +5,8 @@
 //! a program needs no other dependency of this project.
 //!
 //! ```no_run
+//! use std::time::Duration;
+//!
 //! use informer::{Informer, kind};
 //! use serde::Deserialize;
 //!
@@ -26,13 +28,13 @@
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let cluster = informer::connect().await?;
 //!     let pods = Informer::<Pod>::builder(&cluster)
-//!         .namespace("prod")
 //!         .index("node", |pod| pod.spec.node_name.clone())
 //!         .spawn();
 //!
-//!     pods.synced().await?;
+//!     pods.synced_within(Duration::from_secs(30)).await?; // Or the reason why not.
+//!     println!("{} Pods", pods.lister().len());
 //!     for pod in pods.lister().by_index("node", "n1")? {
-//!         println!("{pod}");
+//!         println!("{pod} runs on n1");
 //!     }
 //!     Ok(())
 //! }
