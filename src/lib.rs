@@ -76,7 +76,7 @@ pub use informer_tokio::page;
 #[doc(inline)]
 pub use informer_tokio::{
     controller, decode, discovery, election, factory, handler, health, informer, journal, protobuf,
-    queue, recorder, requests, selector,
+    queue, recorder, requests, rights, selector,
 };
 
 /// Transports, which send requests to an API server.

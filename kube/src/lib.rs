@@ -33,7 +33,10 @@ mod transport;
 
 pub use resource::{resource, resource_of};
 #[cfg(feature = "client")]
-pub use {discovery::discover, informers::Informers, lease::KubeLease, transport::transport};
+pub use {
+    discovery::discover, informers::Informers, lease::KubeLease, service::service,
+    transport::transport,
+};
 
 #[cfg(feature = "zstd")]
 #[doc(inline)]
@@ -52,7 +55,7 @@ pub use informer_tokio::{
 };
 #[cfg(feature = "client")]
 #[doc(inline)]
-pub use informer_tokio::{discovery::DiscoveryError, requests};
+pub use informer_tokio::{discovery::DiscoveryError, recorder, requests, rights};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "client"))]

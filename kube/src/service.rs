@@ -5,9 +5,29 @@ use core::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
+use informer_tokio::requests::HttpService;
 use kube_client::client::Body;
 use kube_client::{Client, Error};
 use tower_service::Service;
+
+/// Returns a service that sends requests through a client, such as those of
+/// [`Rights::check`](informer_tokio::rights::Rights::check).
+///
+/// ```no_run
+/// use informer_kube::Informers;
+/// use informer_kube::rights::Rights;
+/// use k8s_openapi::api::core::v1::Pod;
+/// # async fn start(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let informers = Informers::new(client.clone());
+/// let pods = informers.all::<Pod>().get();
+/// Rights::new().informer(&pods).election("prod").check(&mut informer_kube::service(client)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn service(client: Client) -> impl HttpService + Clone {
+    Requests(client)
+}
 
 /// Sends requests through a client, with a body of kube or of bytes.
 #[derive(Clone)]

@@ -63,6 +63,8 @@ pub mod page;
 pub mod recorder;
 #[cfg(feature = "requests")]
 pub mod requests;
+#[cfg(feature = "requests")]
+pub mod rights;
 mod spans;
 mod timer;
 

@@ -42,20 +42,46 @@ pub(crate) const fn verb(phase: Phase) -> Option<&'static str> {
 }
 
 fn grant(phase: Phase, resource: Resource<'_>) -> String {
-    let (kind, place) = match resource.namespace {
+    let (kind, place) = place(resource);
+    format!(
+        "The verb `{}` on `{}` {place} is missing. An informer needs `list` and `watch`: a {kind} with {}, and a {kind}Binding \
+         for the user or the service account of this program.",
+        verb(phase).unwrap_or("list"),
+        full_name(resource),
+        rule_of(resource, "", &["list", "watch"]),
+    )
+}
+
+/// Names rights, and the rule that grants them.
+#[cfg(feature = "requests")]
+pub(crate) fn rule(resource: Resource<'_>, subresource: &str, verbs: &[&str]) -> String {
+    let (kind, place) = place(resource);
+    let slash = if subresource.is_empty() { "" } else { "/" };
+    format!(
+        "`{}` on `{}{slash}{subresource}` {place} (a {kind} with {})",
+        verbs.join("`, `"),
+        full_name(resource),
+        rule_of(resource, subresource, verbs)
+    )
+}
+
+/// Returns the kind of the role that grants rights where the resource is, and that place.
+fn place(resource: Resource<'_>) -> (&'static str, String) {
+    match resource.namespace {
         Some(namespace) if !namespace.is_empty() => {
             ("Role", format!("in the namespace `{namespace}`"))
         }
         _ => ("ClusterRole", "in all namespaces".to_owned()),
-    };
+    }
+}
+
+fn rule_of(resource: Resource<'_>, subresource: &str, verbs: &[&str]) -> String {
+    let slash = if subresource.is_empty() { "" } else { "/" };
     format!(
-        "The verb `{}` on `{}` {place} is missing. An informer needs `list` and `watch`: a {kind} with apiGroups: [\"{}\"], \
-         resources: [\"{}\"], verbs: [\"list\", \"watch\"], and a {kind}Binding for the user or the service account of this \
-         program.",
-        verb(phase).unwrap_or("list"),
-        full_name(resource),
+        "apiGroups: [\"{}\"], resources: [\"{}{slash}{subresource}\"], verbs: [\"{}\"]",
         resource.group,
         resource.plural,
+        verbs.join("\", \"")
     )
 }
 

@@ -1,6 +1,6 @@
 //! The health of an informer, for people and probes: its state, its problems, and advice.
 
-mod advice;
+pub(crate) mod advice;
 pub(crate) mod error;
 pub(crate) mod freshness;
 pub(crate) mod snapshot;

@@ -229,6 +229,16 @@ impl<F: Form> Informer<F> {
         self.inner.await_write(key, &expected).await
     }
 
+    /// Returns what its sources list. Those of clusters are left out: they are of another server.
+    #[cfg(feature = "requests")]
+    pub(crate) fn sources(&self) -> Vec<informer_core::OwnedResource> {
+        let sources = self.inner.each_source(|_, source| {
+            let is_here = source.cluster.is_empty();
+            is_here.then(|| source.resource.clone())
+        });
+        sources.into_iter().flatten().collect()
+    }
+
     /// Returns the resourceVersion that the cache has reached; the oldest of several namespaces. It is empty before the
     /// first list.
     #[must_use]

@@ -20,6 +20,8 @@ mod queue;
 #[cfg(feature = "requests")]
 mod recorder;
 mod replicas;
+#[cfg(feature = "requests")]
+mod rights;
 mod shards;
 mod shared;
 mod stderr;

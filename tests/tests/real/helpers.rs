@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_kube::Informers;
 use informer_kube::controller::{Controller, Task};
+use informer_kube::rights::Rights;
 use informer_tests::real::{Outcome, ensure};
 use informer_tokio::recorder::{Happened, Recorder as EventRecorder, Regarding};
-use informer_tokio::{Informer, Raw};
+use informer_tokio::{Informer, Raw, Resource};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -30,11 +31,33 @@ type Calls = Arc<Mutex<Vec<&'static str>>>;
 /// An object gets a finalizer, is applied, and is cleaned up before the server deletes it. Each step is an event. So it is in
 /// a controller that skips its own writes, since the finalizer is none to the status.
 pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcome {
+    names_missing_rights(&context).await?;
     for skips in [false, true] {
         let namespace = format!("helpers-{skips}");
         finalizes(&context, &namespace, skips).await?;
     }
     Ok(())
+}
+
+/// A user that may do nothing is told of all rights that it lacks.
+async fn names_missing_rights(context: &Context) -> Outcome {
+    let config = Kubeconfig::read_from(&context.kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    let mut nobody = config.clone();
+    nobody.auth_info.impersonate = Some("nobody".to_owned());
+    nobody.auth_info.impersonate_groups = Some(vec!["system:authenticated".to_owned()]);
+    let maps = Resource::new("", "v1", "configmaps").namespace("default");
+    let rights = Rights::new().verbs(maps, &["list", "watch"]).events("");
+    let check =
+        |config| -> Result<_, Failure> { Ok(informer_kube::service(Client::try_from(config)?)) };
+    rights.check(&mut check(config)?).await?;
+    let missing = rights.check(&mut check(nobody)?).await;
+    let missing = missing
+        .err()
+        .map_or_else(String::new, |error| error.to_string());
+    let both = missing.contains("`list`, `watch` on `configmaps` in the namespace `default`")
+        && missing.contains("`create`, `patch` on `events.events.k8s.io` in all namespaces");
+    ensure(both, missing)
 }
 
 async fn finalizes(context: &Context, namespace: &str, skips: bool) -> Outcome {
@@ -185,7 +208,7 @@ pub(crate) async fn events_without_kube(context: Context) -> Outcome {
     kubectl.run(&create).await?;
     let config = informer_hyper::Kubeconfig::from_file(&context.kubeconfig)?;
     let transport = config.builder()?.build()?;
-    let maps = informer_tokio::Resource::new("", "v1", "configmaps").namespace(namespace);
+    let maps = Resource::new("", "v1", "configmaps").namespace(namespace);
     let maps = Informer::<Raw>::builder_for(&transport, maps).spawn();
     maps.synced().await?;
     let map = maps.lister().get(namespace, "web");
