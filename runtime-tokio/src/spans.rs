@@ -55,7 +55,13 @@ pub(crate) fn probe(informer: &str, origin: &Origin) -> Span {
 }
 
 /// Logs a report. A warning or an error is the result of the span, if there is one.
-pub(crate) fn report(span: &Span, informer: &str, origin: &Origin, report: &Report<'_>) {
+pub(crate) fn report(
+    span: &Span,
+    informer: &str,
+    origin: &Origin,
+    report: &Report<'_>,
+    advice: Option<&str>,
+) {
     let class = report.class();
     let status = if let Problem::Answer { status, .. } = report.problem {
         (status > 0).then_some(status)
@@ -74,6 +80,7 @@ pub(crate) fn report(span: &Span, informer: &str, origin: &Origin, report: &Repo
                 key = report.key().map(|key| tracing::field::display(OneLine(key))),
                 status,
                 delay = report.retry_in.map(|delay| delay.as_secs_f64()),
+                advice,
                 "{report}"
             )
         };
@@ -117,6 +124,18 @@ pub(crate) fn run_ended(span: &Span, result: &str, delay: Option<Duration>) {
     if matches!(result, "error" | "panic" | "timeout") {
         span.record("otel.status_code", "ERROR");
     }
+}
+
+/// Logs the end of an outage.
+pub(crate) fn recovered(span: &Span, informer: &str, origin: &Origin, line: &str) {
+    tracing::info!(
+        parent: span,
+        informer,
+        resource = known(&origin.resource),
+        namespace = known(&origin.namespace),
+        cluster = known(&origin.cluster),
+        "{line}"
+    );
 }
 
 fn known(text: &str) -> Option<&str> {

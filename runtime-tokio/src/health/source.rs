@@ -57,6 +57,18 @@ pub(crate) struct SourceRecord {
     pub(crate) freshness: Freshness,
     /// The classes of problems that were written to stderr since a request succeeded.
     pub(crate) said: BTreeSet<&'static str>,
+    /// Those that were logged with advice.
+    pub(crate) advised: BTreeSet<&'static str>,
+    /// The time of the first failure with a delay since a request succeeded.
+    failing_since: Option<Instant>,
+}
+
+/// The end of an outage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recovered {
+    pub(crate) after: Duration,
+    /// Whether the outage was written to stderr.
+    pub(crate) was_said: bool,
 }
 
 /// What sources have done since the start.
@@ -182,6 +194,8 @@ impl SourceRecord {
             drifted: 0,
             freshness: Freshness::default(),
             said: BTreeSet::new(),
+            advised: BTreeSet::new(),
+            failing_since: None,
         }
     }
 
@@ -222,23 +236,25 @@ impl SourceRecord {
         }
     }
 
-    /// Records the activity of the driver. Returns whether it has changed.
-    pub(crate) fn activity(&mut self, activity: Activity) -> bool {
+    /// Records the activity of the driver. Returns whether it has changed, and whether an outage is over.
+    pub(crate) fn activity(&mut self, activity: Activity) -> (bool, Option<Recovered>) {
         let is_same = self.activity.is_some_and(|before| {
             core::mem::discriminant(&before) == core::mem::discriminant(&activity)
         });
         if is_same {
-            return false;
+            return (false, None);
         }
         self.activity = Some(activity);
         self.since = Instant::now();
         let opened = matches!(activity, Activity::Watching | Activity::Streaming);
-        if opened {
+        let recovered = if opened {
             self.watches += 1;
-            self.is_well();
-        }
+            self.is_well()
+        } else {
+            None
+        };
         self.watching_since = opened.then_some(self.since);
-        true
+        (true, recovered)
     }
 
     /// Records bytes that were received.
@@ -257,15 +273,16 @@ impl SourceRecord {
         self.furthest
     }
 
-    /// Records a completed list, or the completed first part of a streaming list.
-    pub(crate) fn listed(&mut self) {
+    /// Records a completed list, or the completed first part of a streaming list. Returns whether an outage is over.
+    pub(crate) fn listed(&mut self) -> Option<Recovered> {
         self.lists += 1;
-        self.is_well();
+        let recovered = self.is_well();
         if self.activity == Some(Activity::Streaming) {
             // The stream continues as a watch.
             self.activity = Some(Activity::Watching);
             self.since = Instant::now();
         }
+        recovered
     }
 
     /// Records that the server has confirmed the data of the journal.
@@ -281,6 +298,9 @@ impl SourceRecord {
     }
 
     pub(crate) fn note(&mut self, noted: Noted) {
+        if noted.retry_at.is_some() {
+            self.failing_since.get_or_insert(noted.at);
+        }
         self.failures += 1;
         self.attempt = 0;
         self.last = Some(noted);
@@ -302,11 +322,17 @@ impl SourceRecord {
     }
 
     /// Marks the last problem as resolved, since a request has succeeded.
-    fn is_well(&mut self) {
-        self.said.clear();
+    fn is_well(&mut self) -> Option<Recovered> {
+        self.advised.clear();
+        let was_said = !core::mem::take(&mut self.said).is_empty();
         if let Some(last) = &mut self.last {
             last.over = true;
         }
+        let since = self.failing_since.take()?;
+        Some(Recovered {
+            after: since.elapsed(),
+            was_said,
+        })
     }
 
     pub(crate) const fn state(&self) -> State {

@@ -41,7 +41,13 @@ fn a_problem_that_nobody_hears_of_is_on_stderr() {
     assert_eq!(forbidden.len(), 1, "{forbidden:?}");
     let starts = "informer pods.v1: list: the server answered 403 (forbidden): no right";
     assert!(forbidden[0].starts_with(starts), "{forbidden:?}");
-    assert_eq!(lines("refused").len(), 1);
+    let refused = lines("refused");
+    assert!(refused[0].contains("connection refused; "), "{refused:?}");
+    let end = "informer pods.v1: requests succeed again, after 6";
+    assert!(
+        refused.len() == 2 && refused[1].starts_with(end),
+        "{refused:?}"
+    );
     assert_eq!(lines("quiet"), [""; 0]);
     assert_eq!(lines("heard"), [""; 0]);
     let election = lines("election");
@@ -73,6 +79,7 @@ async fn fail(case: &str) {
         "refused" => Fault::refuse(),
         _ => Fault::api_status(403, "Forbidden", "no right"),
     };
+    let mut pods = None;
     if case == "removal" {
         let all = Kept(Instant::now());
         let (_replica, work) = Replica::new(Own(None), all, "a", Default::default()).unwrap();
@@ -92,12 +99,17 @@ async fn fail(case: &str) {
             "heard" => builder.on_report(|_| {}),
             _ => builder,
         };
-        builder.spawn();
+        pods = Some(builder.spawn());
     }
     sleep(Duration::from_secs(230)).await;
     // The limit of one line per second is one of the machine's time.
     std::thread::sleep(Duration::from_secs(1));
     sleep(Duration::from_secs(370)).await;
+    if case == "refused" {
+        mock.with(|server| server.clear_faults());
+        sleep(Duration::from_secs(120)).await;
+        assert!(pods.is_some_and(|pods| pods.is_synced()));
+    }
 }
 
 /// Fails but for a minute.

@@ -179,6 +179,19 @@ async fn lists_watches_and_requests_have_spans() {
         reports[0].all(fields),
         ["too-many-requests", "429", "7.0", "prod", ""]
     );
+    let refusal = &seen.within(&lists[1], "event")[0];
+    assert!(
+        refusal
+            .get("advice")
+            .starts_with("The verb `list` on `pods`")
+    );
+    // The end of the outage.
+    let end = &seen.within(&lists[2], "event")[0];
+    let message = end.get("message");
+    assert!(
+        message.starts_with("requests succeed again, after "),
+        "{message}"
+    );
 
     let [watch] = &seen.named("watch")[..] else {
         panic!("{:?}", seen.named("watch"));

@@ -13,7 +13,7 @@ use tracing::Span;
 use super::Inner;
 use crate::cache::entry::SharedObject;
 use crate::cache::panics::{Panic, catch, message};
-use crate::health::source::Noted;
+use crate::health::source::{Noted, Recovered};
 use crate::health::unheard;
 use crate::spans::{self, Origin};
 
@@ -75,19 +75,51 @@ impl<V> Inner<V> {
 
     /// Logs a report within the list or watch in progress, or else within the span of the caller.
     fn log(&self, source: Option<SourceId>, report: &Report<'_>) {
+        let (span, origin) = self.place(source);
+        // Once in an outage.
         let of_source = source
-            .and_then(|id| self.source(id, |source| (source.span.clone(), source.origin())))
-            .filter(|(span, _)| !span.is_none());
-        let (span, origin) = of_source.unwrap_or_else(|| {
-            let origin = Origin {
-                resource: self.resource.to_string(),
-                ..Origin::default()
-            };
-            (Span::current(), origin)
+            .filter(|_| Noted::is_of_a_request(report))
+            .and_then(|id| self.source(id, |source| source.advised.insert(report.class())));
+        let advice = of_source.filter(|is_first| *is_first).and_then(|_| {
+            Noted::of(report)
+                .trouble(&self.resource, Instant::now())
+                .advice
         });
         self.hook(TRACING, || {
-            spans::report(&span, &self.name, &origin, report);
+            spans::report(&span, &self.name, &origin, report, advice.as_deref());
         });
+    }
+
+    /// Logs that requests of a source succeed again.
+    pub(super) fn recovered(&self, source: SourceId, recovered: Recovered) {
+        let (span, origin) = self.place(Some(source));
+        let line = format!(
+            "requests succeed again, after {:.1} s",
+            recovered.after.as_secs_f32()
+        );
+        self.hook(TRACING, || {
+            spans::recovered(&span, &self.name, &origin, &line);
+        });
+        if recovered.was_said {
+            unheard::say(&format!("informer {}: {line}", self.name));
+        }
+    }
+
+    /// Returns the span of a source, or else of the caller, and where its objects come from.
+    fn place(&self, source: Option<SourceId>) -> (Span, Origin) {
+        let of_source =
+            source.and_then(|id| self.source(id, |source| (source.span.clone(), source.origin())));
+        match of_source {
+            Some((span, origin)) if span.is_none() => (Span::current(), origin),
+            Some(place) => place,
+            None => {
+                let origin = Origin {
+                    resource: self.resource.to_string(),
+                    ..Origin::default()
+                };
+                (Span::current(), origin)
+            }
+        }
     }
 
     /// Writes a problem to stderr that nobody hears of otherwise: each class once until a request succeeds.

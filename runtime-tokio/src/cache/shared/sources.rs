@@ -118,14 +118,17 @@ impl<V> Inner<V> {
         let now = self.clock.now();
         let is_request = matches!(activity, Activity::Listing | Activity::Opening);
         let changed = self.source(source, |source| {
-            let has_changed = source.activity(activity);
+            let (has_changed, recovered) = source.activity(activity);
             if has_changed && is_request {
                 source.freshness.requested(now);
             }
-            has_changed
+            (has_changed, recovered)
         });
-        if changed != Some(true) {
+        let Some((true, recovered)) = changed else {
             return;
+        };
+        if let Some(recovered) = recovered {
+            self.recovered(source, recovered);
         }
         match activity {
             Activity::Listing => self.begin_span(source, spans::list),
@@ -210,9 +213,12 @@ impl<V> Inner<V> {
     /// Records that a source completed a list, before the cache has it.
     pub(crate) fn listed(&self, source: SourceId, version: &ResourceVersion<Key>) {
         let is_newer = self.cache().version(source) != Some(version);
-        self.source(source, |source| {
+        let recovered = self.source(source, |source| {
             source.freshness.listed(version, is_newer);
-            source.listed();
+            source.listed()
         });
+        if let Some(recovered) = recovered.flatten() {
+            self.recovered(source, recovered);
+        }
     }
 }
