@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use informer_core::report::OneLine;
 use serde_json::{Map, Value};
 use tower_service::Service;
+use tracing::Instrument as _;
 
 use crate::health::error::with_causes;
 use crate::spans;
@@ -97,9 +98,10 @@ where
             request.method().as_str(),
             path.map_or("", PathAndQuery::as_str),
         );
-        let response = async { call(self, request.map(Full::new)).await.map_err(failed) };
-        let response = spans::answered(span, response, |response| response.status().as_u16());
-        let (head, body) = response.await?.into_parts();
+        let response = call(self, request.map(Full::new)).instrument(span.clone());
+        let response = response.await.map_err(failed);
+        spans::answered(&span, &response, |response| response.status().as_u16());
+        let (head, body) = response?.into_parts();
         let body = Limited::new(body, MOST_BODY).collect().await;
         let body = body.map_err(failed)?.to_bytes();
         Ok(Response::from_parts(head, body))

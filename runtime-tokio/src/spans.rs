@@ -155,14 +155,13 @@ pub(crate) fn request(method: &str, path: &str) -> Span {
     )
 }
 
-/// Awaits the answer to a request within its span.
-pub(crate) async fn answered<T, E: core::fmt::Display>(
-    span: Span,
-    answer: impl Future<Output = Result<T, E>>,
+/// Records the answer to a request, or its error.
+pub(crate) fn answered<T, E: core::fmt::Display>(
+    span: &Span,
+    answer: &Result<T, E>,
     status: impl FnOnce(&T) -> u16,
-) -> Result<T, E> {
-    let answer = answer.instrument(span.clone()).await;
-    let is_refused = match &answer {
+) {
+    let is_refused = match answer {
         Ok(answer) => {
             let status = status(answer);
             span.record("status", status);
@@ -176,7 +175,6 @@ pub(crate) async fn answered<T, E: core::fmt::Display>(
     if is_refused {
         span.record("otel.status_code", "ERROR");
     }
-    answer
 }
 
 /// A transport whose requests have spans, in the one that `within` returns.
@@ -195,7 +193,8 @@ impl<T: Transport, P: Fn() -> Span> Transport for Traced<T, P> {
 
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
         let span = (self.within)().in_scope(|| request("GET", get.target));
-        let sent = self.transport.send(get);
-        answered(span, sent, |(head, _)| head.status).await
+        let sent = self.transport.send(get).instrument(span.clone()).await;
+        answered(&span, &sent, |(head, _)| head.status);
+        sent
     }
 }

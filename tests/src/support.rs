@@ -86,6 +86,26 @@ pub fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
     }
 }
 
+/// Runs a test in a process of its own, unless this is one. Returns whether the caller is to run it.
+///
+/// A subscriber of `tracing` that belongs to a thread may miss what other threads use for the first time while it is set.
+pub fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "INFORMER_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().expect("it runs");
+    let output = std::process::Command::new(program)
+        .args(["--exact", test])
+        .env(ALONE, "1")
+        .output();
+    let output = output.expect("it can be started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "there is no test {test}: {text}");
+    false
+}
+
 /// A server that answers from a script.
 pub fn script(script: &Value) -> Mock<ScriptedServer, TokioClock> {
     let server = ScriptedServer::from_json(&script.to_string()).expect("it is a script");

@@ -61,8 +61,7 @@ impl<V> Audited<V> {
                 },
                 AuditStep::List => {
                     let span = self.inner.new_span(self.source, spans::audit);
-                    let list = self.list(&mut audit, &mut transport).instrument(span);
-                    list.await;
+                    self.list(&mut audit, &mut transport).instrument(span).await;
                 }
                 AuditStep::Compare => self.compare(&mut audit, &version),
             }

@@ -44,8 +44,10 @@ impl<V> Probed<V> {
             let mut has_failed = false;
             loop {
                 let span = self.inner.new_span(self.source, spans::probe);
-                let probe = self.probe(&mut transport, has_failed).instrument(span);
-                has_failed = !probe.await;
+                has_failed = !self
+                    .probe(&mut transport, has_failed)
+                    .instrument(span)
+                    .await;
                 self.look_for_a_lag();
                 timer.sleep_until(timer.now() + self.period).await;
             }

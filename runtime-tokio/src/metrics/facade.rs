@@ -63,9 +63,10 @@ impl Facade {
 
 #[cfg(feature = "metrics")]
 mod on {
+    use core::hash::BuildHasher as _;
     use core::panic::AssertUnwindSafe;
     use core::time::Duration;
-    use std::collections::hash_map::Entry;
+    use std::collections::hash_map::{Entry, RandomState};
     use std::collections::{BTreeSet, HashMap};
     use std::panic::catch_unwind;
     use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -86,7 +87,9 @@ mod on {
         name: Name,
         due: Instant,
         period: Duration,
-        cells: HashMap<(&'static str, Labels), Cell>,
+        /// By a hash of name and labels, which are many bytes for each informer.
+        cells: HashMap<u64, Cell>,
+        hashes: RandomState,
         /// The number of updates.
         round: u64,
     }
@@ -104,7 +107,7 @@ mod on {
         /// With the value that the recorder has.
         Counter(metrics::Counter, u64),
         /// With the durations that the recorder has.
-        Histogram(metrics::Histogram, Option<Spread>),
+        Histogram(metrics::Histogram, Option<Box<Spread>>),
     }
 
     impl Facade {
@@ -114,6 +117,7 @@ mod on {
                 due: Instant::now(),
                 period: SOON,
                 cells: HashMap::new(),
+                hashes: RandomState::new(),
                 round: 0,
             }
         }
@@ -133,7 +137,8 @@ mod on {
             let mut is_idle = true;
             for family in families {
                 for (labels, value) in &family.series {
-                    let cell = self.cells.entry((family.name, labels.clone()));
+                    let cell = self.hashes.hash_one((family.name, labels));
+                    let cell = self.cells.entry(cell);
                     if matches!((value, &cell), (Value::Unknown, Entry::Vacant(_))) {
                         continue;
                     }
@@ -218,11 +223,11 @@ mod on {
                     core::mem::replace(before, value) != value
                 }
                 (Self::Histogram(histogram, before), Value::Histogram(spread)) => {
-                    let new = new_durations(before.as_ref(), spread);
+                    let new = new_durations(before.as_deref(), spread);
                     for (value, count) in &new {
                         histogram.record_many(*value, *count);
                     }
-                    *before = Some(spread.clone());
+                    *before = Some(Box::new(spread.clone()));
                     !new.is_empty()
                 }
                 _ => false,

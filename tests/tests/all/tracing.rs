@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::{Fault, Verb, json};
-use informer_tests::support::{PODS, secs, server, server_of};
+use informer_tests::support::{PODS, is_alone, secs, server, server_of};
 use informer_tokio::controller::{Controller, Next, Retry};
 use informer_tokio::factory::Factory;
 use informer_tokio::informer::{AuditConfig, Initial};
@@ -129,6 +129,9 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collected {
 
 #[tokio::test(start_paused = true)]
 async fn lists_watches_and_requests_have_spans() {
+    if !is_alone("tracing::lists_watches_and_requests_have_spans") {
+        return;
+    }
     let (seen, _guard) = Collected::begin();
     let mock = server_of(["a", "b", "c"]);
     mock.with(|server| {
@@ -210,6 +213,9 @@ async fn lists_watches_and_requests_have_spans() {
 
 #[tokio::test(start_paused = true)]
 async fn audits_probes_and_streaming_lists_have_spans() {
+    if !is_alone("tracing::audits_probes_and_streaming_lists_have_spans") {
+        return;
+    }
     let (seen, _guard) = Collected::begin();
     let pods = Informer::<Raw>::builder_for(&server_of(["a"]).transport(), PODS)
         .initial(Initial::Stream)
@@ -232,6 +238,9 @@ async fn audits_probes_and_streaming_lists_have_spans() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_has_an_id_and_a_result() {
+    if !is_alone("tracing::a_run_has_an_id_and_a_result") {
+        return;
+    }
     let (seen, _guard) = Collected::begin();
     let mock = server_of(["a"]);
     let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS).spawn();
@@ -291,6 +300,9 @@ async fn a_run_has_an_id_and_a_result() {
 
 #[tokio::test(start_paused = true)]
 async fn spans_and_events_name_the_cluster() {
+    if !is_alone("tracing::spans_and_events_name_the_cluster") {
+        return;
+    }
     let (seen, _guard) = Collected::begin();
     let mock = server();
     let pod = json!({ "metadata": { "namespace": "prod", "name": "web" } });

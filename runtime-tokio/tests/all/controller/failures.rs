@@ -4,6 +4,7 @@ use futures_util::StreamExt as _;
 use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
 
 use super::*;
+use crate::support::is_alone;
 
 /// A controller whose keys wait seconds after a failure, with all reported failures.
 fn telling(sets: &Informer<Raw>) -> (Controller<Raw>, Arc<Mutex<Vec<String>>>) {
@@ -174,6 +175,10 @@ impl tracing::Subscriber for Logged {
 /// reported, and the panics are logged.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_on_failure_is_reported_and_changes_nothing() {
+    let test = "controller::failures::a_panic_in_on_failure_is_reported_and_changes_nothing";
+    if !is_alone(test) {
+        return;
+    }
     let logged = Logged::default();
     let _guard = tracing::subscriber::set_default(logged.clone());
     let mock = with_sets(["fails", "panics", "waits", "well"]);
