@@ -104,7 +104,8 @@ impl Rights {
     /// Asks the server for each right.
     ///
     /// # Errors
-    /// Fails if one is missing, or if that is not known.
+    /// Fails if one is missing, or if that is not known. If some are missing and others are not known, the error names
+    /// the missing ones.
     pub async fn check(&self, service: &mut impl HttpService) -> Result<(), RightsError> {
         let mut missing = Vec::new();
         for wanted in &self.0 {

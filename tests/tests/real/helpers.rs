@@ -39,7 +39,7 @@ pub(crate) async fn finalizers_events_and_conditions(context: Context) -> Outcom
     Ok(())
 }
 
-/// A user that may do nothing is told of all rights that it lacks.
+/// One error names all rights that a user lacks.
 async fn names_missing_rights(context: &Context) -> Outcome {
     let config = Kubeconfig::read_from(&context.kubeconfig)?;
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
