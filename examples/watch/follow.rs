@@ -9,16 +9,16 @@ use super::terminal::written;
 use informer::controller::StopSignal;
 use informer::decode::Decode;
 use informer::health::Level;
-use informer::informer::{Initial, OwnedResource};
+use informer::informer::Initial;
 use informer::{Form, Informer};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
 
-use super::cluster::Cluster;
 use super::heard::{Heard, Outage};
 use super::screen::Screen;
+use super::table::Table;
 use super::writer::{self, Line};
-use super::{First, Options};
+use super::{First, Options, Output, Target};
 
 /// The longest time to write the last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -39,8 +39,7 @@ enum Ending {
 
 pub(crate) async fn watch<F>(
     options: Options,
-    resource: OwnedResource,
-    cluster: Cluster,
+    target: Target,
     decoder: F::Decoder,
     signal: &mut StopSignal,
 ) -> Result<(), String>
@@ -48,13 +47,29 @@ where
     F: Form<Stored: Send + Sync + 'static>,
     F::Decoder: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
-    let server = cluster.transport.url();
-    let resource = resource.as_ref();
-    let mut screen = Screen::new(options.output, resource.plural == "pods");
+    let server = target.transport.url();
+    let resource = target.resource.as_ref();
+    let namespace = options
+        .namespace
+        .as_deref()
+        .filter(|_| !options.all_namespaces);
+    let mut what = resource.plural.to_owned();
+    if let Some(namespace) = namespace {
+        what += &format!(" in the namespace {namespace}");
+    }
+    if options.selector.is_some() || options.field_selector.is_some() {
+        what += " that match the selectors";
+    }
+    let has_namespaces = namespace.is_none();
+    let mut screen = Screen::new(
+        options.output,
+        what,
+        Table::new(target.columns, has_namespaces),
+    );
     // Further reports are lost if standard output blocks; the summary counts all of them.
     let (report, mut reports) = mpsc::channel(256);
     let count = Arc::new(AtomicU64::new(0));
-    let transport = cluster.transport.clone();
+    let transport = target.transport.clone();
     let mut builder = Informer::<F>::builder_with(transport, resource, decoder)
         .resync(Duration::from_secs(options.resync))
         .initial(match options.initial {
@@ -62,16 +77,18 @@ where
             First::Stream => Initial::Stream,
         })
         .on_report({
-            let (client_go, count) = (options.client_go, Arc::clone(&count));
+            let is_table = options.output == Output::Table;
+            let (all, count) = (!is_table && !options.client_go, Arc::clone(&count));
             move |it| {
-                if !client_go || it.level > Level::Debug {
-                    count.fetch_add(1, Ordering::Relaxed);
+                let is_problem = it.level > Level::Debug;
+                count.fetch_add(u64::from(is_problem), Ordering::Relaxed);
+                if is_problem || all {
                     let _ = report.try_send(Heard::of(it));
                 }
             }
         });
-    if let Some(namespace) = options.namespace.filter(|_| !options.all_namespaces) {
-        builder = builder.namespace(&namespace);
+    if let Some(namespace) = namespace {
+        builder = builder.namespace(namespace);
     }
     if let Some(selector) = &options.selector {
         builder = builder.labels(selector);
@@ -142,9 +159,10 @@ where
     let health = informer.health();
     informer.stop();
     let summary = match &ending {
-        Ending::Written(_) | Ending::Failed(_) => None,
+        Ending::Written(_) => None,
+        Ending::Failed(_) => screen.rows(),
         Ending::Signal | Ending::Time | Ending::Informer => {
-            screen.summary(&health, count.load(Ordering::Relaxed))
+            screen.summary(count.load(Ordering::Relaxed))
         }
     };
     let rest = async {
@@ -209,7 +227,7 @@ impl<F: Form> Follow<'_, F> {
             let outage = self.outage.take()?;
             return Some(self.screen.recovered(&outage.over()));
         }
-        self.screen.status(&self.informer.health())
+        self.screen.tick(&self.informer.health())
     }
 
     /// Prints a report. Returns an error that ends the program if nothing can be listed and never could.

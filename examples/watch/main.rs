@@ -4,9 +4,11 @@
 //! Pods change continuously.
 
 mod cluster;
+mod columns;
 mod follow;
 mod heard;
 mod screen;
+mod table;
 #[path = "../shared/terminal.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the examples share it")]
 mod terminal;
@@ -18,8 +20,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, ValueEnum};
 use cluster::{Choice, Cluster};
+use columns::Columns;
 #[cfg(feature = "zstd")]
 use informer::Packed;
 use informer::Raw;
@@ -29,6 +33,7 @@ use informer::decode::Decoder;
 use informer::decode::Packer;
 use informer::discovery::discover;
 use informer::informer::{OwnedResource, ResourceError};
+use informer::transport::HyperTransport;
 
 const EXIT: &str = "\
 Exit status:
@@ -42,7 +47,7 @@ Exit status:
 #[command(name = "watch", after_help = EXIT)]
 struct Options {
     /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`; other names, short names and
-    /// kinds are looked up on the server
+    /// kinds are looked up on the server. `pods/web` is the Pod `web` alone
     #[arg(default_value = "pods")]
     resource: String,
 
@@ -94,12 +99,12 @@ struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     page_size: Option<u32>,
 
-    /// The stored form of each object
+    /// The stored form of each object; `packed` needs the feature `zstd`
     #[arg(long, value_enum, default_value_t = Keep::Whole)]
     keep: Keep,
 
-    /// The format in which objects are requested. `auto` is protobuf for resources that have it, unless the output
-    /// contains the objects
+    /// The format in which objects are requested. `auto` is protobuf for resources that have it, if `--output json` needs
+    /// no more than keys and versions
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
 
@@ -144,13 +149,44 @@ enum Format {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A table for a person
+    /// A table with the columns of `kubectl get`
     Table,
     /// One JSON object a line for each event
     Json,
     /// The same with the Kubernetes object, in the member `object`
     #[value(name = "json=full")]
     JsonFull,
+}
+
+impl Options {
+    /// Checks options that depend on each other, and takes the name out of `pods/web`.
+    fn check(&mut self) -> Result<(), String> {
+        if self.format == Format::Protobuf && self.output != Output::Json {
+            return Err(
+                "tables and -o json=full need objects in JSON: leave out --format protobuf".into(),
+            );
+        }
+        let Some((resource, name)) = self.resource.split_once('/') else {
+            return Ok(());
+        };
+        if name.is_empty() || !name.chars().all(is_in_name) {
+            return Err(format!(
+                "'{}': '{name}' is no name of an object",
+                self.resource
+            ));
+        }
+        let by_name = format!("metadata.name={name}");
+        self.field_selector = Some(match self.field_selector.take() {
+            Some(selector) => format!("{by_name},{selector}"),
+            None => by_name,
+        });
+        self.resource = resource.to_owned();
+        Ok(())
+    }
+}
+
+fn is_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '-')
 }
 
 fn parse_selector(text: &str) -> Result<String, String> {
@@ -168,7 +204,12 @@ fn parse_namespace(text: &str) -> Result<String, String> {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let mut options = Options::parse();
+    if let Err(message) = options.check() {
+        Options::command()
+            .error(ErrorKind::ValueValidation, message)
+            .exit();
+    }
     terminal::log("off,informer_hyper=warn");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -194,24 +235,18 @@ fn main() -> ExitCode {
 async fn run(options: Options) -> Result<(), String> {
     let mut signal =
         StopSignal::new().map_err(|error| format!("cannot install a signal handler: {error}"))?;
-    let (resource, cluster) = tokio::select! {
+    let target = tokio::select! {
         found = find(&options) => found?,
         () = signal.recv() => return Ok(()),
     };
-    let protobuf = match (options.format, options.output) {
-        (Format::Protobuf, Output::JsonFull) => {
-            return Err("-o json=full prints objects in JSON: leave out --format protobuf".into());
-        }
-        (Format::Auto, Output::JsonFull) | (Format::Json, _) => false,
-        (Format::Auto | Format::Protobuf, _) => true,
-    };
+    let protobuf = options.format != Format::Json && options.output == Output::Json;
     match options.keep {
         Keep::Whole => {
             let mut decoder = Decoder::<Raw>::new();
             if protobuf {
                 decoder = decoder.protobuf();
             }
-            follow::watch::<Raw>(options, resource, cluster, decoder, &mut signal).await
+            follow::watch::<Raw>(options, target, decoder, &mut signal).await
         }
         #[cfg(feature = "zstd")]
         Keep::Packed => {
@@ -219,19 +254,25 @@ async fn run(options: Options) -> Result<(), String> {
             if protobuf {
                 packer = packer.protobuf();
             }
-            follow::watch::<Packed<Raw>>(options, resource, cluster, packer, &mut signal).await
+            follow::watch::<Packed<Raw>>(options, target, packer, &mut signal).await
         }
     }
 }
 
-/// Finds the server and the resource.
-async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
+/// What is watched.
+struct Target {
+    transport: HyperTransport,
+    resource: OwnedResource,
+    columns: Columns,
+}
+
+/// Finds the server, the resource and its columns.
+async fn find(options: &Options) -> Result<Target, String> {
     // A name that is invalid on every server is rejected before a request.
     let known = options.resource.parse::<OwnedResource>();
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     match &known {
         Ok(_) | Err(ResourceError::Unknown { .. } | ResourceError::NoVersion) => {}
-        Err(ResourceError::InvalidName) if options.resource.chars().all(is_name) => {}
+        Err(ResourceError::InvalidName) if options.resource.chars().all(is_in_name) => {}
         Err(error) => return Err(format!("'{}': {error}", options.resource)),
     }
     let cluster = Cluster::choose(Choice {
@@ -252,5 +293,13 @@ async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
             .await
             .map_err(|error| error.to_string())?,
     };
-    Ok((resource, cluster))
+    let columns = match options.output {
+        Output::Table => Columns::of(&resource, &cluster.transport).await,
+        Output::Json | Output::JsonFull => Columns::default(),
+    };
+    Ok(Target {
+        transport: cluster.transport,
+        resource,
+        columns,
+    })
 }

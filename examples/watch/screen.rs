@@ -11,6 +11,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Output;
 use super::heard::Heard;
+use super::table::Table;
 use super::writer::Line;
 
 /// Formats events and reports as lines, and counts them.
@@ -18,11 +19,14 @@ pub(crate) struct Screen {
     output: Output,
     out: Style,
     errors: Style,
-    pods: bool,
+    /// What is watched, such as `pods in the namespace prod`.
+    what: String,
+    table: Table,
     began: Instant,
     synced: Option<Duration>,
+    /// The number of calls of `tick`.
+    ticks: u64,
     counts: [u64; 4],
-    has_header: bool,
 }
 
 /// The indexes of `Screen::counts`.
@@ -31,11 +35,8 @@ const UPDATED: usize = 1;
 const DELETED: usize = 2;
 const REPLAYED: usize = 3;
 
-/// Narrower terminals get no padding between columns.
-const WIDE: usize = 100;
-
 impl Screen {
-    pub(crate) fn new(output: Output, pods: bool) -> Self {
+    pub(crate) fn new(output: Output, what: String, table: Table) -> Self {
         let out = match output {
             Output::Table => Style::stdout(),
             Output::Json | Output::JsonFull => Style::default(),
@@ -44,11 +45,12 @@ impl Screen {
             output,
             out,
             errors: Style::stderr(),
-            pods,
+            what,
+            table,
             began: Instant::now(),
             synced: None,
+            ticks: 0,
             counts: [0; 4],
-            has_header: false,
         }
     }
 
@@ -69,19 +71,57 @@ impl Screen {
             let is_full = self.output == Output::JsonFull;
             return as_json(event, is_full).map(|value| Line::Out(value.to_string()));
         }
-        let width = self.width();
-        let mut row = if matches!(event, Event::Synced) {
-            let line = self.status_line(&informer.health());
-            self.out.paint("1", &fit(&line, width))
-        } else {
-            self.row(event, width)?
-        };
-        if !self.has_header {
-            self.has_header = true;
-            let header = fit(&self.header(width), width);
-            row = format!("{}\n{row}", self.out.paint("1", &header));
+        if matches!(event, Event::Synced) {
+            return Some(self.synced_lines(&informer.health()));
         }
-        Some(Line::Out(self.above_status(&row)))
+        let (sign, entry, note) = match event {
+            Event::Added { entry, .. } => (('+', "32"), entry, ""),
+            Event::Updated { new, .. } => (('~', "34"), new, ""),
+            Event::Replayed { entry, .. } => (('=', "2"), entry, ""),
+            Event::Deleted {
+                entry,
+                final_state_unknown,
+            } => {
+                let note = if *final_state_unknown {
+                    " (the last known state)"
+                } else {
+                    ""
+                };
+                (('-', "31"), entry, note)
+            }
+            Event::Synced | _ => return None,
+        };
+        let name = (entry.namespace(), entry.name());
+        let mut is_time = false;
+        F::with_json(entry.value(), &mut |json| {
+            is_time = self.table.add(sign, name, json, note);
+        });
+        if is_time { self.rows() } else { None }
+    }
+
+    /// Formats the rows that were held.
+    pub(crate) fn rows(&mut self) -> Option<Line> {
+        let (width, out) = (self.width(), self.out);
+        let rows = self
+            .table
+            .print(width, |parameters, row| out.paint(parameters, row));
+        (!rows.is_empty()).then(|| Line::Out(self.above_status(&rows.join("\n"))))
+    }
+
+    /// Formats the end of the initial list.
+    fn synced_lines(&mut self, health: &Health) -> Line {
+        let (width, out) = (self.width(), self.out);
+        let mut lines = self
+            .table
+            .print(width, |parameters, row| out.paint(parameters, row));
+        if health.objects == 0 {
+            lines.push(fit(&format!("no {}", self.what), width));
+        }
+        let status = fit(&self.status_line(health), width);
+        lines.push(out.paint("1", &status));
+        let signs = "+ added, ~ updated, - deleted, = replayed";
+        lines.push(out.paint("2", &fit(signs, width)));
+        Line::Out(self.above_status(&lines.join("\n")))
     }
 
     /// Formats a report with its advice. Normal events are omitted from the table.
@@ -123,102 +163,62 @@ impl Screen {
         }
     }
 
-    /// The status line, which is redrawn on a terminal.
-    pub(crate) fn status(&self, health: &Health) -> Option<Line> {
-        self.out.redraws.then(|| {
+    /// Returns what there is to print each second: rows that were held, the status line, or the progress of a list.
+    pub(crate) fn tick(&mut self, health: &Health) -> Option<Line> {
+        self.ticks += 1;
+        if let Some(rows) = self.rows() {
+            return Some(rows);
+        }
+        if self.out.redraws {
             // The cursor needs a column too.
             let width = self.width().map(|width| width.saturating_sub(1));
             let line = fit(&self.status_line(health), width);
-            Line::Status(self.above_status(&self.out.paint("7", &line)))
+            return Some(Line::Status(self.above_status(&self.out.paint("7", &line))));
+        }
+        // The first tick is immediate.
+        let seconds = self.ticks - 1;
+        let is_due =
+            self.synced.is_none() && (seconds == 2 || (seconds > 0 && seconds.is_multiple_of(5)));
+        is_due.then(|| {
+            let (what, objects) = (&self.what, count(health.objects as u64, "object"));
+            Line::Error(printable(&format!(
+                "{what}: {objects} listed after {seconds} s"
+            )))
         })
     }
 
-    pub(crate) fn summary(&self, health: &Health, reports: u64) -> Option<Line> {
+    /// Formats the end of the program: rows that were held, and the counts.
+    pub(crate) fn summary(&mut self, reports: u64) -> Option<Line> {
         if self.output != Output::Table {
             return None;
         }
+        let (width, out) = (self.width(), self.out);
+        let mut lines = self
+            .table
+            .print(width, |parameters, row| out.paint(parameters, row));
         let [added, updated, deleted, replayed] = self.counts;
-        let status = self.out.paint("1", &self.status_line(health));
-        let after = self.began.elapsed().as_secs_f32();
-        let (s, verb) = if reports == 1 {
-            ("", "was")
-        } else {
-            ("s", "were")
-        };
-        Some(Line::Out(self.above_status(&format!(
-            "{status}\nIn {after:.1} s, {added} objects were added, {updated} updated, {deleted} deleted and {replayed} \
-             replayed, and {reports} problem{s} {verb} reported."
-        ))))
+        lines.push(format!(
+            "in {:.1} s: {added} added, {updated} updated, {deleted} deleted, {replayed} replayed; {} reported",
+            self.began.elapsed().as_secs_f32(),
+            count(reports, "problem"),
+        ));
+        Some(Line::Out(self.above_status(&lines.join("\n"))))
     }
 
     fn status_line(&self, health: &Health) -> String {
-        let synced = match self.synced {
+        let mut line = match self.synced {
             Some(after) => format!("synced after {:.2} s", after.as_secs_f32()),
             None => "not synced yet".to_owned(),
         };
-        format!("{synced}, {}", figures(health))
-    }
-
-    fn row<F: Form>(&self, event: &Event<F>, width: Option<usize>) -> Option<String> {
-        let (parameters, sign, entry, change) = match event {
-            Event::Added { entry, .. } => ("32", '+', entry, String::new()),
-            Event::Updated { old, new } => {
-                ("34", '~', new, format!(" was {}", old.resource_version()))
-            }
-            Event::Replayed { entry, .. } => ("2", '=', entry, String::new()),
-            Event::Deleted {
-                entry,
-                final_state_unknown,
-            } => {
-                let unknown = if *final_state_unknown {
-                    " (the last known state)"
-                } else {
-                    ""
-                };
-                ("31", '-', entry, unknown.to_owned())
-            }
-            Event::Synced | _ => return None,
-        };
-        let row = format!("{sign} {}{change}", self.columns(entry, width));
-        Some(self.out.paint(parameters, &fit(&row, width)))
-    }
-
-    /// Names the columns and the signs.
-    fn header(&self, width: Option<usize>) -> String {
-        let names = match (self.pods, width.is_some_and(|width| width < WIDE)) {
-            (true, true) => "NAMESPACE/NAME PHASE VERSION NODE".to_owned(),
-            (false, true) => "NAMESPACE/NAME VERSION".to_owned(),
-            (true, false) => format!(
-                "{:<56} {:>10}  {:<10} NODE",
-                "NAMESPACE/NAME", "VERSION", "PHASE"
-            ),
-            (false, false) => format!("{:<56} {:>10}", "NAMESPACE/NAME", "VERSION"),
-        };
-        format!("  {names}  (+ added, ~ updated, - deleted, = replayed)")
-    }
-
-    fn columns<F: Form>(&self, entry: &Entry<F>, width: Option<usize>) -> String {
-        let key = entry.key().as_str();
-        let version = entry.resource_version();
-        let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
-        let is_narrow = width.is_some_and(|width| width < WIDE);
-        if !self.pods {
-            return if is_narrow {
-                format!("{key} {version}")
-            } else {
-                format!("{key:<56} {version:>10}")
-            };
+        line += &format!(", {}", count(health.objects as u64, "object"));
+        if !health.resource_version.is_empty() {
+            line += &format!(", resourceVersion {}", health.resource_version);
         }
-        let (mut phase, mut node) = (text(["status", "phase"]), text(["spec", "nodeName"]));
-        F::with_message(entry.value(), &mut |pod| {
-            let text = |path: [u32; 2]| pod.text(&path).unwrap_or_default().to_owned();
-            (phase, node) = (text([3, 1]), text([2, 10]));
-        });
-        if is_narrow {
-            format!("{key} {phase} {version} {node}")
-        } else {
-            format!("{key:<56} {version:>10}  {phase:<10} {node}")
+        match health.lists.saturating_sub(1) {
+            0 => {}
+            relists => line += &format!(", {}", count(relists, "relist")),
         }
+        line
     }
 
     /// The current width of the terminal; `None` if there is none, or if it is unknown.
@@ -236,20 +236,19 @@ impl Screen {
     }
 }
 
-fn figures(health: &Health) -> String {
-    format!(
-        "{} objects, resourceVersion {}, {} relists",
-        health.objects,
-        health.resource_version,
-        health.lists.saturating_sub(1)
-    )
+/// Formats a number with its noun.
+fn count(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
 }
 
 /// Erases the line of the cursor.
 const ERASE: &str = "\r\x1b[K";
 
 /// Replaces characters with which a server could control the terminal.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 

@@ -117,7 +117,8 @@ async fn invalid_arguments_are_reported_in_one_line() {
         ],
     )
     .await;
-    fails(&["a.b.c/d"], &["'a.b.c/d'"]).await;
+    fails(&["pods/a/b"], &["'pods/a/b'"]).await;
+    fails(&["pods/"], &["'pods/'"]).await;
     fails(&["--frobnicate"], &["'--frobnicate'"]).await;
     fails(&["pods", "services"], &["'services'"]).await;
     fails(&["--resync", "soon"], &["'soon'", "--resync"]).await;
@@ -125,6 +126,8 @@ async fn invalid_arguments_are_reported_in_one_line() {
     fails(&["--initial", "guess"], &["'guess'", "--initial"]).await;
     fails(&["--keep", "half"], &["'half'", "--keep"]).await;
     fails(&["-l", ",,"], &["',,'", "label"]).await;
+    let protobuf = ["--format", "protobuf", "-o", "json=full"];
+    fails(&protobuf, &["--format protobuf"]).await;
     fails(
         &["--demo", "--server", "http://127.0.0.1:1"],
         &["--demo", "--server"],
@@ -233,21 +236,58 @@ async fn the_demo_prints_json_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_table_begins_with_the_names_of_its_columns() {
+async fn a_table_has_the_columns_of_kubectl() {
     let is_synced = |line: &str| line.starts_with("synced after");
     let output = run_until(&["--demo"], &[], is_synced).await;
     let shown = text(&output.stdout);
     let header = shown.lines().next().expect("a header");
-    let columns: Vec<&str> = header.split_whitespace().take(4).collect();
-    assert_eq!(columns, ["NAMESPACE/NAME", "VERSION", "PHASE", "NODE"]);
-    let row = shown.lines().nth(1).expect("an object");
-    let node = row.rfind("node-").expect("a Pod of the demo has a node");
-    assert_eq!(header.find("NODE"), Some(node), "{header}\n{row}");
+    let columns: Vec<&str> = header.split_whitespace().collect();
+    let expected = ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"];
+    assert_eq!(columns, expected);
+    let at = header.find("STATUS").expect("a column");
+    let legend = "+ added, ~ updated, - deleted, = replayed";
+    assert!(shown.lines().any(|line| line == legend), "{shown}");
+    let rows = shown
+        .lines()
+        .filter(|line| line.starts_with("+ ") && *line != legend);
+    // A later row may widen the columns.
+    let rows: Vec<&str> = rows.take(100).collect();
+    assert_eq!(rows.len(), 100, "{shown}");
+    let is_status = |row: &&str| row[at..].starts_with(|c: char| c.is_ascii_uppercase());
+    let is_apart = |row: &&str| row[..at].ends_with("  ");
     assert!(
-        shown.lines().any(|line| line.starts_with("synced after")),
+        rows.iter().all(|row| is_status(row) && is_apart(row)),
         "{shown}"
     );
-    assert!(shown.ends_with(" reported.\n"), "{shown}");
+    assert!(shown.contains("\nsynced after "), "{shown}");
+    assert!(shown.ends_with(" reported\n"), "{shown}");
+}
+
+/// One object by its name, and none in a namespace.
+#[tokio::test]
+async fn a_table_may_have_one_row_or_none() {
+    let is_synced = |line: &str| line.starts_with("synced after");
+    let output = run_until(
+        &["--demo", "deployments.apps/web", "-n", "prod"],
+        &[],
+        is_synced,
+    )
+    .await;
+    let shown = text(&output.stdout);
+    let rows: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[0], ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]);
+    assert_eq!(rows[1][..2], ["+", "web"], "{shown}");
+    assert!(shown.contains(", 1 object, "), "{shown}");
+
+    let output = run_until(&["--demo", "-n", "nowhere"], &[], is_synced).await;
+    let shown = text(&output.stdout);
+    assert!(
+        shown.starts_with("no pods in the namespace nowhere\nsynced"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use informer_tests::real::{Outcome, Server, ensure};
+use informer_tests::real::{Kubectl, Outcome, Server, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -67,7 +67,7 @@ pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
         ensure(adds.count() == 5, text)?;
         ensure(events.iter().any(|event| event["event"] == "synced"), text)?;
     }
-    ensure(table_form.contains("default/item-00004"), &table_form)?;
+    ensure(table_form.contains("default    item-00004"), &table_form)?;
     ensure(table_form.contains("5 objects"), &table_form)?;
     let named = |line: &str| {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
@@ -76,6 +76,124 @@ pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
     ensure(definitions.lines().any(named), &definitions)?;
     ensure(definitions_table.contains(definition), &definitions_table)?;
     Ok(())
+}
+
+/// The table of `watch` has the rows of `kubectl get`: of built-in resources, and of custom ones with and without columns.
+pub(crate) async fn shows_the_columns_of_kubectl(context: Context) -> Outcome {
+    let kubectl = context.kubectl()?;
+    kubectl
+        .apply(include_str!("../../fixtures/columns/definitions.yaml"))
+        .await?;
+    let definitions = ["crd/shops.columns.test", "crd/plains.columns.test"];
+    for definition in definitions {
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+        kubectl.run(&[&wait[..], &[definition]].concat()).await?;
+    }
+    kubectl
+        .apply(include_str!("../../fixtures/columns/objects.yaml"))
+        .await?;
+    let status = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/columns/status.yaml");
+    kubectl
+        .run(&[
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--subresource=status",
+            "-f",
+            status,
+        ])
+        .await?;
+    let held = ["pod/deleted", "pod/lost"];
+    kubectl
+        .run(&[&["-n", "columns", "delete", "--wait=false"], &held[..]].concat())
+        .await?;
+
+    let of_namespace = [
+        "pods",
+        "services",
+        "configmaps",
+        "secrets",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+        "events",
+        "events.events.k8s.io",
+        "deployments",
+        "replicasets",
+        "statefulsets",
+        "daemonsets",
+        "jobs",
+        "cronjobs",
+        "leases",
+        "shops",
+    ];
+    let others = [
+        "nodes/columns",
+        "namespaces/columns",
+        "plains/columns",
+        definitions[0],
+    ];
+    for resource in of_namespace {
+        agree(&context, &kubectl, &["-n", "columns", resource]).await?;
+    }
+    for object in others {
+        agree(&context, &kubectl, &[object]).await?;
+    }
+
+    let release = r#"{"metadata":{"finalizers":null}}"#;
+    for pod in held {
+        let arguments = ["-n", "columns", "patch", pod, "--type=merge", "-p", release];
+        kubectl.run(&arguments).await?;
+    }
+    let gone = ["namespace/columns", "node/columns"];
+    kubectl
+        .run(&[&["delete", "--wait=false"], &gone[..], &definitions[..]].concat())
+        .await?;
+    Ok(())
+}
+
+/// Waits until `watch` and `kubectl get` print the same rows. Controllers may work between the two.
+async fn agree(context: &Context, kubectl: &Kubectl, what: &[&str]) -> Outcome {
+    let kubeconfig = context.kubeconfig.display().to_string();
+    let arguments = [&["--seconds", "1", "--kubeconfig", &kubeconfig], what].concat();
+    let mut last = String::new();
+    for _ in 0..20 {
+        let theirs = kubectl.run(&[&["get"], what].concat()).await?;
+        let output = run(&arguments).await?;
+        let (ours, errors) = (String::from_utf8(output.stdout)?, output.stderr);
+        let first_rows = |line: &&str| line.starts_with(['+', ' ']) && !line.contains("+ added");
+        let ours = rows(ours.lines().filter(first_rows).map(|line| &line[2..]));
+        let theirs = rows(theirs.lines());
+        if ours == theirs && ours.len() > 1 {
+            return Ok(());
+        }
+        let errors = String::from_utf8_lossy(&errors);
+        last = format!("{what:?}: kubectl: {theirs:#?}\nwatch: {ours:#?}\n{errors}");
+    }
+    Err(last.into())
+}
+
+/// Returns the words of each row, in an order that does not depend on the program. Ages grow from one to the other.
+fn rows<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let word = |word: &str| {
+        let is_age = word.starts_with(|c: char| c.is_ascii_digit())
+            && word.ends_with(['s', 'm', 'h', 'd'])
+            && word
+                .chars()
+                .all(|c| c.is_ascii_digit() || "smhdy".contains(c));
+        if is_age {
+            "AGO".to_owned()
+        } else {
+            word.to_owned()
+        }
+    };
+    let row = |line: &str| {
+        let line = line.replace('(', "( ");
+        let words: Vec<String> = line.split_whitespace().map(word).collect();
+        words.join(" ")
+    };
+    let mut rows: Vec<String> = lines.map(row).collect();
+    rows.sort();
+    rows
 }
 
 /// Errors of connections and credentials are one-line messages, each specific to the cause.

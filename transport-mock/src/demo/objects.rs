@@ -86,9 +86,8 @@ pub(super) fn pod_status(app: &str, phase: &str, ip: &str, tag: &str, restarts: 
     let state = match phase {
         "Running" => json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } }),
         "Pending" => json!({ "waiting": { "reason": "ContainerCreating" } }),
-        _ => {
-            json!({ "terminated": { "exitCode": i32::from(phase == "Failed"), "reason": "Completed" } })
-        }
+        "Failed" => json!({ "terminated": { "exitCode": 1, "reason": "Error" } }),
+        _ => json!({ "terminated": { "exitCode": 0, "reason": "Completed" } }),
     };
     json!({
         "phase": phase,
@@ -122,7 +121,8 @@ pub(super) fn node(index: usize) -> Value {
         "spec": { "podCIDR": format!("10.{}.0.0/16", 100 + index % 100) },
         "status": {
             "capacity": { "cpu": "16", "memory": "64Gi", "pods": "110" },
-            "conditions": [{ "type": "Ready", "status": "True" }]
+            "conditions": [{ "type": "Ready", "status": "True" }],
+            "nodeInfo": { "kubeletVersion": "v1.36.2" }
         }
     })
 }
@@ -145,7 +145,9 @@ pub(super) fn deployment(namespace: &str, app: &str, replicas: u64) -> Value {
                 "spec": { "containers": [{ "name": app, "image": format!("registry.example.com/{app}:1.0") }] }
             }
         },
-        "status": { "replicas": replicas, "readyReplicas": replicas }
+        "status": {
+            "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas
+        }
     })
 }
 
