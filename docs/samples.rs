@@ -13,6 +13,7 @@ documents! {
     getting_started "GETTING-STARTED.md"
     memory "MEMORY.md"
     handlers "HANDLERS.md"
+    first_controller "FIRST-CONTROLLER.md"
     controllers "CONTROLLERS.md"
     mock "MOCK.md"
     test_your_controller "TEST-YOUR-CONTROLLER.md"
@@ -36,6 +37,19 @@ mod tests {
         let mut pages: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
         pages
+    }
+
+    /// The page has the program and the manifest that are tested on a control plane.
+    #[test]
+    fn the_first_controller_is_the_example() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = fs::read_to_string(docs.join("FIRST-CONTROLLER.md")).unwrap();
+        let block = |fence: &str| page.split(fence).nth(1).unwrap().split("```").next().unwrap();
+        let read = |path| fs::read_to_string(docs.join("../examples").join(path)).unwrap();
+        let program = read("kube/sites.rs");
+        let begin = program.find("use ").unwrap();
+        assert_eq!(block("```rust,no_run\n"), &program[begin..]);
+        assert_eq!(block("```yaml\n"), read("deploy/sites.yaml"));
     }
 
     /// A link in brackets that does not lead out of the repository, without its anchor.

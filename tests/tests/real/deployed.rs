@@ -38,6 +38,7 @@ pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outc
     trial.same_controller("same-controller").await?;
     trial.same_controller("alone").await?;
     trial.tenants().await?;
+    trial.sites().await?;
     for (account, arguments, shown) in [
         ("kube-client", &["default"][..], "is deleted"),
         ("factory", &[], "nodes.v1: watching"),
@@ -150,6 +151,9 @@ pub(crate) async fn the_leader_is_killed(context: Context) -> Outcome {
     trial.kubectl.run(&["delete", "leases", "--all"]).await?;
     Ok(())
 }
+
+const SITE: &str = "apiVersion: example.com/v1\nkind: Site\nmetadata: { namespace: default, name: shop }\n\
+                    spec: { image: \"registry.example.com/shop:1\", replicas: 2 }\n";
 
 struct Trial {
     kubectl: Kubectl,
@@ -337,6 +341,65 @@ impl Trial {
         Ok(())
     }
 
+    /// The definition is the one that the program prints.
+    async fn define_sites(&self) -> Outcome {
+        let crd = Command::new(example("sites")).arg("crd").output().await?;
+        self.kubectl.apply(&String::from_utf8(crd.stdout)?).await?;
+        let established = [
+            "wait",
+            "--for=condition=established",
+            "crd/sites.example.com",
+            "--timeout=60s",
+        ];
+        self.kubectl.run(&established).await?;
+        Ok(())
+    }
+
+    async fn sites(&self) -> Outcome {
+        self.define_sites().await?;
+        let running = self.start("sites", &[]).await?;
+        self.kubectl.apply(SITE).await?;
+        let ready = ["get", "site", "shop", "-o", "jsonpath={.status.ready}"];
+        self.until(&ready, "0").await?;
+        let status = r#"{"status":{"replicas":2,"readyReplicas":2,"availableReplicas":2}}"#;
+        let patch = ["patch", "deployment", "shop", "--subresource=status"];
+        self.kubectl
+            .run(&[&patch[..], &["--type=merge", "-p", status]].concat())
+            .await?;
+        // The controllers of the cluster know no ready Pods, and take it back.
+        let notes = [
+            "get",
+            "events",
+            "--field-selector=involvedObject.name=shop,reason=Scaled",
+            "-o",
+            "jsonpath={.items[*].message}",
+        ];
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let shown = self.kubectl.run(&notes).await?;
+            if shown.contains("0 of 2 replicas are ready") {
+                break;
+            }
+            ensure(Instant::now() < end, shown)?;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let holder = [
+            "get",
+            "lease",
+            "sites",
+            "-o",
+            "jsonpath={.spec.holderIdentity}",
+        ];
+        self.until(&holder, "a").await?;
+        // It returns once the finalizer is removed.
+        self.kubectl.run(&["delete", "site", "shop"]).await?;
+        running.ends_by_signal().await?;
+        self.until(&holder, "").await?;
+        let definition = ["delete", "crd/sites.example.com", "deployment/sites"];
+        self.kubectl.run(&definition).await?;
+        Ok(())
+    }
+
     /// Starts an example with the token of its ServiceAccount.
     async fn start(&self, account: &str, arguments: &[&str]) -> Outcome<Running> {
         Self::process(account, &self.credentials(account).await?, arguments)
@@ -381,6 +444,7 @@ impl Trial {
             .args(arguments)
             .env("KUBECONFIG", file)
             .env("POD_NAME", "a")
+            .env("LISTEN", "127.0.0.1:0")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -34,6 +34,7 @@ pub(crate) async fn each_example_reports_a_missing_right(context: Context) -> Ou
     ];
     trial.kubectl.run(&established).await?;
     super::tenants::define(&trial.kubectl).await?;
+    trial.define_sites().await?;
     let case = |account, arguments: &[&str], objects| Case {
         account,
         arguments: arguments.iter().map(ToString::to_string).collect(),
@@ -65,12 +66,17 @@ pub(crate) async fn each_example_reports_a_missing_right(context: Context) -> Ou
         case("sample-controller", &[], WEB),
         case("tenants", &tenants, TENANT),
         case("watch", &["pods"], ""),
+        // It asks for its rights first.
+        Case {
+            spare: None,
+            ..case("sites", &[], "")
+        },
     ];
     let mut count = 0;
     for case in &cases {
         count += trial.reports_each_missing_right(case).await?;
     }
-    ensure(count == 39, format_args!("{count} rights"))?;
+    ensure(count == 52, format_args!("{count} rights"))?;
 
     let objects = ["delete", "web/unmade", "namespace/unmade", "--wait=false"];
     trial.kubectl.run(&objects).await?;
@@ -78,7 +84,13 @@ pub(crate) async fn each_example_reports_a_missing_right(context: Context) -> Ou
     let running = trial.start("tenants", &tenants).await?;
     trial.kubectl.run(&["delete", "tenants", "--all"]).await?;
     running.ends_by_signal().await?;
-    let definitions = ["delete", "crd", "webs.example.com", "tenants.example.com"];
+    let definitions = [
+        "delete",
+        "crd",
+        "webs.example.com",
+        "tenants.example.com",
+        "sites.example.com",
+    ];
     trial.kubectl.run(&definitions).await?;
     trial.kubectl.run(NO_LEASES).await?;
     Ok(())
@@ -152,7 +164,12 @@ impl Trial {
             self.loses(account, missing).await?;
             let arguments: Vec<_> = case.arguments.iter().map(String::as_str).collect();
             let mut running = Self::process(account, &file, &arguments)?;
-            let reported = running.shows("is forbidden").await;
+            let text = if account == "sites" {
+                "rights are missing"
+            } else {
+                "is forbidden"
+            };
+            let reported = running.shows(text).await;
             reported.map_err(|error| format!("without {missing:?}: {error}"))?;
         }
         self.credentials(account).await?;
