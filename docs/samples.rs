@@ -44,7 +44,14 @@ mod tests {
     fn the_first_controller_is_the_example() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(docs.join("FIRST-CONTROLLER.md")).unwrap();
-        let block = |fence: &str| page.split(fence).nth(1).unwrap().split("```").next().unwrap();
+        let block = |fence: &str| {
+            page.split(fence)
+                .nth(1)
+                .unwrap()
+                .split("```")
+                .next()
+                .unwrap()
+        };
         let read = |path| fs::read_to_string(docs.join("../examples").join(path)).unwrap();
         let program = read("kube/sites.rs");
         let begin = program.find("use ").unwrap();

@@ -3,7 +3,6 @@
 
 #![allow(
     clippy::print_stdout,
-    clippy::print_stderr,
     clippy::std_instead_of_core,
     reason = "it is what a beginner would write"
 )]
@@ -57,9 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let pod = std::env::var("POD_NAME")
         .map_err(|_| "POD_NAME is not set: it names this process in the election")?;
-    let informers = Informers::with(Client::try_default().await?, |builder| {
-        builder.on_report(|informer, report| eprintln!("{informer}: {report}"))
-    });
+    let informers = Informers::new(Client::try_default().await?);
     let client = informers.client();
     let namespace = client.default_namespace().to_owned();
     let made = || informers.all::<Deployment>().labels("made-by=sites"); // Equal requests share one cache.
@@ -80,7 +77,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let controller = Controller::new(sites)
         .owns(made())
         .workers(4)
-        .on_failure(|key, failure| eprintln!("{key}: {failure}"))
         .elected(Election::new(lease, pod, Default::default())?)
         .shutdown_on_signal();
 

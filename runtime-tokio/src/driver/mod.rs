@@ -25,7 +25,7 @@ use crate::cache::panics::catch_async;
 use crate::cache::panics::message;
 use crate::cache::shared::{Inner, METRICS};
 use crate::driver::journal::Journal;
-use crate::driver::source::{Members, Sources};
+use crate::driver::source::{Members, Source, Sources};
 use crate::metrics::facade::{Facade, INFORMER};
 
 /// Lists, watches, updates the cache and calls the handlers.
@@ -63,9 +63,11 @@ pub(crate) struct Transports<T> {
     /// The sources that join and leave at run time. The first source of the cache stands for them.
     pub(crate) members: Option<mpsc::UnboundedReceiver<Member<T>>>,
     pub(crate) audits: Option<Audits<T>>,
-    /// The period of probes, with a transport for each source.
-    pub(crate) probes: Option<(Duration, Vec<T>)>,
+    pub(crate) probes: Option<Probes<T>>,
 }
+
+/// The period of probes, and what copies the transport of a source for them.
+pub(crate) type Probes<T> = (Duration, fn(&T) -> T);
 
 /// A change of the sources of an informer.
 pub(crate) enum Member<T> {
@@ -210,7 +212,6 @@ async fn run_sources<T: Transport, D>(
     // They are boxed, since each set has room for one more future, of 10 kB.
     let mut driving = FuturesUnordered::new();
     let mut auditing = FuturesUnordered::new();
-    let mut probing = FuturesUnordered::new();
     let mut members = Members::new(transports.members);
     if let Some(initial) = members.wait_for_initial() {
         driving.push(Box::pin(Either::Right(sources.run_resyncs(initial))));
@@ -219,10 +220,9 @@ async fn run_sources<T: Transport, D>(
         let transports = audit.transports.into_iter();
         transports.map(move |transport| (audit.config, transport))
     });
-    let mut probes = transports.probes.into_iter().flat_map(|(period, all)| {
-        let transports = all.into_iter();
-        transports.map(move |transport| (period, transport))
-    });
+    let probes = transports.probes;
+    let drive =
+        |source: Source<D>, transport| Box::pin(Either::Left(source.probed_run(transport, probes)));
     let ids = inner.each_source(|id, _| id);
     for (transport, id) in transports.sources.into_iter().zip(ids) {
         let (source, repair) = sources.first(id);
@@ -230,11 +230,7 @@ async fn run_sources<T: Transport, D>(
             let audited = source.audited(repair);
             auditing.push(Box::pin(audited.run(transport, audit)));
         }
-        if let Some((period, transport)) = probes.next() {
-            let probed = source.probed(period);
-            probing.push(Box::pin(probed.run(transport)));
-        }
-        driving.push(Box::pin(Either::Left(source.run(transport))));
+        driving.push(drive(source, transport));
     }
     loop {
         tokio::select! {
@@ -242,13 +238,12 @@ async fn run_sources<T: Transport, D>(
             Some(job) = jobs.recv() => { handlers.spawn(job); }
             Some(member) = members.next() => {
                 if let Some((source, transport)) = members.take(member, &mut sources) {
-                    driving.push(Box::pin(Either::Left(source.run(transport))));
+                    driving.push(drive(source, transport));
                 }
             }
             // A source ends when it leaves, and the first one only at a stop.
             ended = driving.next() => if ended.is_none() { break },
             Some(()) = auditing.next(), if !auditing.is_empty() => {}
-            Some(()) = probing.next(), if !probing.is_empty() => {}
             Some(joined) = handlers.join_next(), if !handlers.is_empty() => {
                 note_handler(inner, joined);
             }

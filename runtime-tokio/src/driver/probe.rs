@@ -33,7 +33,7 @@ pub(crate) struct Probed<V> {
 }
 
 impl<V> Probed<V> {
-    /// Probes until the informer stops.
+    /// Probes until the informer stops. The caller drops it when the source leaves.
     pub(crate) async fn run<T: Transport>(self, transport: T) {
         let mut transport = Guarded::traced(transport, Span::current);
         let mut status = self.inner.status.subscribe();

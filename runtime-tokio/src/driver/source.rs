@@ -22,7 +22,7 @@ use crate::driver::journal::{Journal, SourceJournal, Writer};
 use crate::driver::pool::{Decoder, Pool};
 use crate::driver::probe::Probed;
 use crate::driver::sink::{CacheSink, Restored, StopSignal};
-use crate::driver::{DriverParts, Member, Scope, Transports};
+use crate::driver::{DriverParts, Member, Probes, Scope, Transports};
 use crate::timer::TokioTimer;
 
 /// What all sources of an informer share.
@@ -211,8 +211,25 @@ where
         }
     }
 
-    /// Returns the part of it that is probed.
-    pub(super) fn probed(&self, period: Duration) -> Probed<D::Value> {
+    /// Lists and watches, and probes meanwhile, with a copy of the transport.
+    pub(super) async fn probed_run<T: Transport>(self, transport: T, probes: Option<Probes<T>>) {
+        let Some((period, copy)) = probes else {
+            return self.run(transport).await;
+        };
+        // It is boxed, since its size would count for the sources without probes as well.
+        let probed = Box::pin(self.probed(period).run(copy(&transport)));
+        let probing = async {
+            probed.await;
+            core::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.run(transport) => {}
+            () = probing => {}
+        }
+    }
+
+    fn probed(&self, period: Duration) -> Probed<D::Value> {
         let Decoder { inner, source, .. } = self.pool.decoder();
         Probed {
             inner: Arc::clone(inner),
@@ -225,7 +242,7 @@ where
     }
 
     /// Lists and watches until the informer stops or the source leaves.
-    pub(super) async fn run<T: Transport>(self, transport: T) {
+    async fn run<T: Transport>(self, transport: T) {
         let Self {
             pool,
             config,

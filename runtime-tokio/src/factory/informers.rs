@@ -73,6 +73,13 @@ pub struct FactoryBuilder {
 impl FactoryBuilder {
     settings_methods!();
 
+    /// Lets each informer ask the server periodically for its newest version; see
+    /// [`Builder::probe`](crate::informer::Builder::probe).
+    pub fn probe(mut self, period: Duration) -> Self {
+        self.settings.probe(period);
+        self
+    }
+
     /// Calls `callback` with every report of every informer, and with the informer's name.
     pub fn on_report(
         mut self,

@@ -268,6 +268,9 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         let seed = &mut builder.settings.seed;
         *seed =
             seed.map(|seed| BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, &name)));
+        if let Some(period) = inner.settings.probe {
+            builder = builder.probe(period);
+        }
         if let Some(hear) = inner.on_report.clone() {
             builder = builder.on_report(move |report| hear(&name, report));
         }

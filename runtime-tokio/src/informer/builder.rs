@@ -49,7 +49,6 @@ pub struct Builder<T, F: Form, D = <F as Form>::Decoder> {
     /// The shards, if there are several.
     shards: Vec<Shard>,
     audit: Option<AuditConfig>,
-    probe: Option<Duration>,
     /// Clones the transport, if more than one is needed.
     copy: Option<fn(&T) -> T>,
     pub(crate) settings: Settings,
@@ -124,7 +123,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             parts: Vec::new(),
             shards: Vec::new(),
             audit: None,
-            probe: None,
             copy: None,
             settings: Settings::default(),
             name: None,
@@ -277,7 +275,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     where
         T: Clone,
     {
-        self.probe = Some(period.max(Duration::from_secs(1)));
+        self.settings.probe(period);
         self.copy = Some(T::clone);
         self
     }
@@ -403,7 +401,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             parts: self.parts,
             shards: self.shards,
             audit: self.audit,
-            probe: self.probe,
             settings: self.settings,
             name: self.name,
             indexes: self.indexes,
@@ -499,14 +496,13 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             config,
             transports: copies(count).collect(),
         });
-        let probes = self.probe.map(|period| (period, copies(count).collect()));
         let mut sources: Vec<T> = copies(count.saturating_sub(1)).collect();
         sources.extend(self.transport);
         let transports = Transports {
             sources,
             members: self.members,
             audits,
-            probes,
+            probes: settings.probe.zip(self.copy),
         };
         let parts = DriverParts {
             transports,

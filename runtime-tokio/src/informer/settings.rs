@@ -11,7 +11,15 @@ pub(crate) struct Settings {
     pub(crate) resync: Option<Duration>,
     pub(crate) drain: Duration,
     pub(crate) seed: Option<u64>,
+    /// The period of probes.
+    pub(crate) probe: Option<Duration>,
     pub(crate) speaks: bool,
+}
+
+impl Settings {
+    pub(crate) fn probe(&mut self, period: Duration) {
+        self.probe = Some(period.max(Duration::from_secs(1)));
+    }
 }
 
 impl Default for Settings {
@@ -21,6 +29,7 @@ impl Default for Settings {
             resync: None,
             drain: Duration::from_secs(10),
             seed: None,
+            probe: None,
             speaks: true,
         }
     }

@@ -6,10 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_core::Resource;
-use informer_mock::{Backend, FailureKind, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
+use informer_mock::{
+    Backend, FailureKind, FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json,
+};
 use informer_tests::support::{PATIENCE, PODS, pod, secs, server_of};
+use informer_tokio::boxed;
 use informer_tokio::controller::Controller;
 use informer_tokio::election::{Election, LeaseClient, LeaseRecord, Written};
+use informer_tokio::factory::Factory;
 use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
 use informer_tokio::health::State;
 use informer_tokio::informer::{AuditConfig, Initial, StillUnsynced};
@@ -612,6 +616,55 @@ async fn a_probe_shows_a_slow_watch_cache() {
     let probes = log.lists().filter(|list| list.compact() == "LIST limit=1");
     let probes = probes.count();
     assert!((80..=90).contains(&probes), "{probes} probes in 440 s");
+}
+
+/// The informers of a factory are probed as well, and a cluster until it leaves.
+#[tokio::test(start_paused = true)]
+async fn a_factory_probes_each_cluster() {
+    let (eu, us) = (server_of(["a"]), server_of(["b"]));
+    let (factory, driver) = Factory::of_clusters().probe(secs(5)).build();
+    tokio::spawn(driver.run());
+    factory.join("eu", boxed!(eu.transport()));
+    factory.join("us", boxed!(us.transport()));
+    let pods = factory.raw("pods").unwrap().get();
+    factory.synced_within(secs(30)).await.unwrap();
+    let probes = |mock: &Mock<FakeServer, TokioClock>| {
+        let log = mock.log();
+        log.lists()
+            .filter(|list| list.compact() == "LIST limit=1")
+            .count()
+    };
+    // Each takes a moment itself.
+    let in_100_s = async |mock: &Mock<FakeServer, TokioClock>| {
+        let before = probes(mock);
+        sleep(secs(100)).await;
+        probes(mock) - before
+    };
+    let expected = 18..=20;
+    assert!(expected.contains(&in_100_s(&eu).await));
+    assert!(expected.contains(&in_100_s(&us).await));
+    us.with(|server| server.lag_at(server.version()));
+    us.create("pods", pod("c", 1)).unwrap();
+    sleep(secs(200)).await;
+    assert!(
+        pods.health().staleness >= Some(secs(190)),
+        "{:?}",
+        pods.health()
+    );
+    assert_eq!(pods.health().reports.get("watch-lags"), Some(&1));
+    factory.leave("us");
+    sleep(secs(1)).await;
+    assert_eq!(in_100_s(&us).await, 0);
+    assert!(expected.contains(&in_100_s(&eu).await));
+    assert!(
+        pods.health().staleness <= Some(secs(75)),
+        "{:?}",
+        pods.health()
+    );
+    us.with(|server| server.catch_up());
+    factory.join("us", boxed!(us.transport()));
+    sleep(secs(1)).await;
+    assert!(expected.contains(&in_100_s(&us).await));
 }
 
 /// The metrics of a controller appear in the facade and on the page.
