@@ -12,7 +12,7 @@ use std::sync::Arc;
 use informer_kube::controller::{Controller, Task};
 use informer_kube::election::Election;
 use informer_kube::page::Page;
-use informer_kube::rights::Rights;
+use informer_kube::rights::{Rights, RightsError};
 use informer_kube::{Informers, KubeLease, Lister, resource, service};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams};
@@ -54,27 +54,30 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}", serde_json::to_string(&Site::crd())?);
         return Ok(());
     }
+    tracing_subscriber::fmt::init();
     let pod = std::env::var("POD_NAME")
         .map_err(|_| "POD_NAME is not set: it names this process in the election")?;
     let informers = Informers::new(Client::try_default().await?);
     let client = informers.client();
     let namespace = client.default_namespace().to_owned();
     let made = || informers.all::<Deployment>().labels("made-by=sites"); // Equal requests share one cache.
-    let (sites, deployments) = (informers.all::<Site>(), made().get());
 
     // One error names all rights that are missing.
     let (own, owned) = (resource::<Site>(), resource::<Deployment>());
-    Rights::new()
+    let rights = Rights::new()
         .verbs(own.as_ref(), &["list", "watch", "patch"])
         .subresource(own.as_ref(), "status", &["patch"])
         .verbs(owned.as_ref(), &["list", "watch", "create", "patch"])
         .election(&namespace)
-        .events("")
-        .check(&mut service(client.clone()))
-        .await?;
+        .events("");
+    match rights.check(&mut service(client.clone())).await {
+        // The server is away, or does not tell.
+        Err(RightsError::Unknown(error)) => tracing::warn!("the rights are not known: {error}"),
+        checked => checked?,
+    }
 
     let lease = KubeLease::new(client.clone(), &namespace, "sites");
-    let controller = Controller::new(sites)
+    let controller = Controller::new(informers.all::<Site>())
         .owns(made())
         .workers(4)
         .elected(Election::new(lease, pod, Default::default())?)
@@ -90,7 +93,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let recorder = Recorder::new(client.clone(), "sites".into());
     let context = Arc::new(Context {
         client,
-        deployments: deployments.lister(),
+        deployments: made().get().lister(),
         recorder,
     });
     let stopped = controller
@@ -110,9 +113,7 @@ async fn reconcile(task: Task<Site>, context: Arc<Context>) -> Result<(), Error<
         match event {
             Finalizer::Apply(site) => apply(&task, &site, &context).await?,
             // Here a controller removes what it made outside of the cluster, such as a record of DNS.
-            Finalizer::Cleanup(site) => {
-                tell(&context, &site, "CleanedUp", "nothing is left".into()).await?;
-            }
+            Finalizer::Cleanup(site) => tell(&context, &site, "CleanedUp", "nothing is left").await,
         }
         Ok(Action::await_change())
     })
@@ -157,27 +158,26 @@ async fn apply(task: &Task<Site>, site: &Site, context: &Context) -> Result<(), 
         Api::<Site>::namespaced(context.client.clone(), task.namespace())
             .patch_status(task.name(), &PatchParams::default(), &patch)
             .await?;
-        tell(context, site, "Scaled", note).await?;
+        tell(context, site, "Scaled", &note).await;
     }
     Ok(())
 }
 
-/// Makes an Event, which `kubectl describe site` shows.
-async fn tell(
-    context: &Context,
-    site: &Site,
-    reason: &str,
-    note: String,
-) -> Result<(), kube::Error> {
+/// Makes an Event, which `kubectl describe site` shows. It never fails a run: in a namespace that is being deleted, no Event
+/// can be made, and a finalizer would stay for ever.
+async fn tell(context: &Context, site: &Site, reason: &str, note: &str) {
     let event = Event {
         type_: EventType::Normal,
         reason: reason.into(),
-        note: Some(note),
+        note: Some(note.into()),
         action: "Reconcile".into(),
         secondary: None,
     };
-    context
+    if let Err(error) = context
         .recorder
         .publish(&event, &site.object_ref(&()))
         .await
+    {
+        tracing::warn!("no Event: {error}");
+    }
 }

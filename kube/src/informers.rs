@@ -57,8 +57,8 @@ pub struct Informers {
 impl Informers {
     /// Creates shared informers with default settings. They start when they are requested.
     ///
-    /// Failures, such as a missing permission, are logged with `tracing`, and retried. A program without a subscriber does
-    /// not show them; see [`with`](Self::with).
+    /// Failures, such as a missing permission, are logged with `tracing`, and retried. In a program without a subscriber
+    /// they are written to stderr.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime, in which it spawns the driver of all informers.

@@ -297,10 +297,26 @@ impl<C: LeaseClient> Election<C> {
         self.state.send_if_modified(|before| {
             let is_news = *before != state;
             if is_news {
+                self.log(before, &state);
                 *before = state;
             }
             is_news
         });
+    }
+
+    /// Logs who leads, if that has changed.
+    fn log(&self, before: &LeaderState, now: &LeaderState) {
+        let identity = self.elector.identity();
+        match (before.until.is_some(), now.until.is_some()) {
+            (false, true) => tracing::info!(identity, "leads"),
+            (true, false) => tracing::info!(identity, "no longer leads"),
+            _ if now.holder != before.holder => {
+                if let Some(holder) = now.holder.as_deref().filter(|holder| *holder != identity) {
+                    tracing::info!(identity, "{} leads", OneLine(holder));
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -137,6 +137,9 @@ pub(crate) async fn wait_until(
         return Ok(());
     }
     missing.sort_by(|a, b| a.name.cmp(&b.name));
-    let waited = limit.filter(|_| !failed).unwrap_or_else(|| began.elapsed());
+    let waited = limit.filter(|_| !failed).unwrap_or_else(|| {
+        // Digits that tell nothing are left out.
+        Duration::from_millis(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    });
     Err(NotSynced { waited, missing })
 }

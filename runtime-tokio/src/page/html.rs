@@ -43,15 +43,24 @@ fn write_page(
 ) -> fmt::Result {
     let title = Escaped(title);
     let well = all.iter().filter(|health| health.is_well()).count();
+    let mut state = format!("{well} of {} informers are synced", all.len());
+    let in_trouble = |health: &&Health| health.troubles().next().is_some();
+    match all.iter().filter(in_trouble).count() {
+        0 => {}
+        count => write!(state, ", {count} in trouble")?,
+    }
+    for (name, metrics) in controllers {
+        if metrics.election_error.is_some() {
+            write!(state, ", the election of {} fails", Escaped(name))?;
+        }
+    }
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><meta http-equiv=\"refresh\" content=\"5\">\
-         <title>{title}: {well} of {} informers are well</title><style>{STYLE}</style></head><body>\n\
-         <h1>{title}</h1>\n<p>{well} of {} informers are well. \
+         <title>{title}: {state}</title><style>{STYLE}</style></head><body>\n\
+         <h1>{title}</h1>\n<p>{state}. \
          <a href=\"health.json\">JSON</a>, <a href=\"metrics\">metrics</a></p>\n",
-        all.len(),
-        all.len()
     )?;
     for health in all {
         informer(out, health)?;

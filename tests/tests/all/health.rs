@@ -808,6 +808,8 @@ async fn a_page_shows_an_election_that_cannot_reach_its_lease() {
     assert_eq!((status, text), (503, format!("controller pods: {error}\n")));
     let (_, text) = get(address, "/").await;
     assert!(text.contains("<th>election</th><td>waits</td>"), "{text}");
+    let head = "1 of 1 informers are synced, the election of pods fails.";
+    assert!(text.contains(head), "{text}");
     let fails = format!("<th>election fails</th><td>{error}</td>");
     assert!(text.contains(&fails), "{text}");
     let (_, text) = get(address, "/metrics").await;
@@ -887,7 +889,7 @@ async fn the_page_is_for_people_probes_and_prometheus() {
     assert_eq!(status, 200);
     for words in [
         "the &lt;demo&gt;",
-        "1 of 3 informers are well",
+        "1 of 3 informers are synced, 1 in trouble",
         "&lt;b&gt;no&lt;/b&gt; rights",
         "cannot list resource",
         "The verb <code>list</code> on <code>pods</code> in all namespaces is missing",
@@ -977,7 +979,7 @@ async fn the_page_is_shown_by_a_browser() {
     let dom = String::from_utf8_lossy(&output.stdout);
     // The browser's DOM: elements, and names as text.
     for words in [
-        "<title>the &lt;demo&gt;: 1 of 3 informers are well</title>",
+        "<title>the &lt;demo&gt;: 1 of 3 informers are synced, 1 in trouble</title>",
         "<h2>&lt;b&gt;no&lt;/b&gt; rights <span class=\"badge ill\">not synced</span></h2>",
         "<h2>pods.v1 <span class=\"badge well\">synced</span></h2>",
         "<tr><th>objects</th><td>2 (",

@@ -391,8 +391,15 @@ impl Trial {
             "jsonpath={.spec.holderIdentity}",
         ];
         self.until(&holder, "a").await?;
-        // It returns once the finalizer is removed.
+        // Both return once the finalizer is removed. In a namespace that is being deleted, no Event can be made.
         self.kubectl.run(&["delete", "site", "shop"]).await?;
+        self.kubectl.run(&["create", "namespace", "closed"]).await?;
+        let site = SITE.replace("namespace: default", "namespace: closed");
+        self.kubectl.apply(&site).await?;
+        let ready = [&["-n", "closed"], &ready[..]].concat();
+        self.until(&ready, "0").await?;
+        let namespace = ["delete", "namespace", "closed", "--timeout=60s"];
+        self.kubectl.run(&namespace).await?;
         running.ends_by_signal().await?;
         self.until(&holder, "").await?;
         let definition = ["delete", "crd/sites.example.com", "deployment/sites"];
