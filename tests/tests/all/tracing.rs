@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use informer_mock::{Fault, Verb, json};
 use informer_tests::support::{PODS, is_alone, secs, server, server_of};
 use informer_tokio::controller::{Controller, Next, Retry};
+use informer_tokio::election::{Election, HttpLease};
 use informer_tokio::factory::Factory;
 use informer_tokio::informer::{AuditConfig, Initial};
 use informer_tokio::requests::HttpService as _;
@@ -325,4 +326,41 @@ async fn spans_and_events_name_the_cluster() {
     let report = reports.iter().find(refused).unwrap();
     assert_eq!(report.all(["cluster", "resource"]), ["eu", "pods.v1"]);
     assert!(["list", "watch"].contains(&report.within), "{report:?}");
+}
+
+/// The log shows who leads.
+#[tokio::test(start_paused = true)]
+async fn each_change_of_the_leader_is_logged() {
+    if !is_alone("tracing::each_change_of_the_leader_is_logged") {
+        return;
+    }
+    let (seen, _guard) = Collected::begin();
+    let mock = server();
+    mock.with(|server| server.add_resource("coordination.k8s.io", "v1", "leases", "Lease", true));
+    let candidate = |identity: &str| {
+        let lease = HttpLease::new(mock.service(), "prod", "web");
+        Election::new(lease, identity, Default::default()).unwrap()
+    };
+    let (first, election) = candidate("a");
+    tokio::spawn(election.run());
+    assert!(first.acquired().await);
+    let (_second, election) = candidate("b");
+    tokio::spawn(election.run());
+    sleep(secs(30)).await;
+    first.resign().await;
+    sleep(secs(30)).await;
+    let logged = seen.named("event");
+    let logged: Vec<[&str; 2]> = logged
+        .iter()
+        .map(|it| it.all(["identity", "message"]))
+        .collect();
+    assert_eq!(
+        logged,
+        [
+            ["a", "leads"],
+            ["b", "a leads"],
+            ["a", "no longer leads"],
+            ["b", "leads"]
+        ]
+    );
 }
