@@ -144,9 +144,10 @@ pub(crate) async fn shows_the_columns_of_kubectl(context: Context) -> Outcome {
         let arguments = ["-n", "columns", "patch", pod, "--type=merge", "-p", release];
         kubectl.run(&arguments).await?;
     }
+    // Another test compares all objects of the cluster, and controllers work on these.
     let gone = ["namespace/columns", "node/columns"];
     kubectl
-        .run(&[&["delete", "--wait=false"], &gone[..], &definitions[..]].concat())
+        .run(&[&["delete", "--timeout=60s"], &gone[..], &definitions[..]].concat())
         .await?;
     Ok(())
 }

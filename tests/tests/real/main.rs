@@ -229,7 +229,6 @@ const TESTS: &[Test] = tests! {
     Control Light BOTH rotation::of_a_certificate,
     Cluster Light MIXED cli::watches_by_kubeconfig,
     Control Light MIXED cli::names_the_cause_of_a_failure,
-    Kubectl Light MIXED cli::shows_the_columns_of_kubectl,
     Kubectl Servers BOTH control_plane::every_resource_at_once,
     Kubectl Light MIXED control_plane::kubectl_sees_the_same_events,
     Plane Servers MIXED faults::of_the_server,
@@ -243,6 +242,7 @@ const TESTS: &[Test] = tests! {
     Kubectl Light MIXED helpers::finalizers_events_and_conditions,
     Kubectl Light MIXED helpers::events_without_kube,
     Kubectl Light MIXED own_writes::to_the_status_cause_no_runs,
+    Kubectl Alone MIXED cli::shows_the_columns_of_kubectl,
     Cluster Alone MIXED soak::all_converges,
     Plane Alone MIXED load::nothing_is_lost,
 };
