@@ -140,8 +140,17 @@ pub(crate) async fn shows_the_columns_of_kubectl(context: Context) -> Outcome {
     }
 
     let release = r#"{"metadata":{"finalizers":null}}"#;
-    for pod in held {
-        let arguments = ["-n", "columns", "patch", pod, "--type=merge", "-p", release];
+    // No controller of this cluster removes those of claims.
+    for object in held.into_iter().chain(["pvc/pending", "pvc/bound"]) {
+        let arguments = [
+            "-n",
+            "columns",
+            "patch",
+            object,
+            "--type=merge",
+            "-p",
+            release,
+        ];
         kubectl.run(&arguments).await?;
     }
     // Another test compares all objects of the cluster, and controllers work on these.
