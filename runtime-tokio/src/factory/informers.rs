@@ -73,8 +73,9 @@ pub struct FactoryBuilder {
 impl FactoryBuilder {
     settings_methods!();
 
-    /// Lets each informer ask the server periodically for its newest version; see
-    /// [`Builder::probe`](crate::informer::Builder::probe).
+    /// Lets each informer ask the server of each of its namespaces and clusters periodically for the newest version, so that
+    /// [`Health::staleness`](crate::health::Health::staleness) is never too short. There are no probes by default, and the
+    /// period is at least a second; see [`Builder::probe`](crate::informer::Builder::probe).
     pub fn probe(mut self, period: Duration) -> Self {
         self.settings.probe(period);
         self

@@ -42,9 +42,12 @@ fn write_page(
     controllers: &[(String, ControllerMetrics)],
 ) -> fmt::Result {
     let title = Escaped(title);
-    let well = all.iter().filter(|health| health.is_well()).count();
-    let mut state = format!("{well} of {} informers are synced", all.len());
-    let in_trouble = |health: &&Health| health.troubles().next().is_some();
+    let synced = all.iter().filter(|health| health.synced).count();
+    let mut state = format!("{synced} of {} informers are synced", all.len());
+    // One that is synced may have ended, or be incomplete.
+    let in_trouble = |health: &&Health| {
+        health.troubles().next().is_some() || (health.synced && !health.is_well())
+    };
     match all.iter().filter(in_trouble).count() {
         0 => {}
         count => write!(state, ", {count} in trouble")?,
