@@ -105,15 +105,30 @@ pub fn run_plan<S: Simulation>(simulation: S, plan: &S::Plan, trace: bool) -> Ra
 }
 
 /// Describes the run of a seed by its trace. For a failure, adds the violation, the command that reproduces it, and
-/// the smallest trace found.
+/// the smallest trace found. `found` is the violation that an earlier run has found: the seed is run several times until
+/// it fails again.
 #[must_use]
-pub fn report<S: Simulation>(simulation: S, seed: u64) -> String {
+pub fn report<S: Simulation>(simulation: S, seed: u64, found: Option<&Violation>) -> String {
+    const AGAIN: usize = 20;
     let plan = simulation.plan(seed);
-    let first = match run_plan(simulation, &plan, true) {
+    let mut passed = None;
+    let again = (0..AGAIN).find_map(|_| match run_plan(simulation, &plan, true) {
         Ok((_, trace)) => {
-            return format!("seed {seed} violates nothing\n\n{}\n", trace.join("\n"));
+            passed = Some(trace);
+            found.is_none().then_some(None)
         }
-        Err(violation) => violation,
+        Err(violation) => Some(Some(violation)),
+    });
+    let Some(first) = again.flatten() else {
+        let said = match found {
+            Some(found) => format!(
+                "has violated {found}\n\nIt has not failed again in {AGAIN} runs, so it depends on real time or on the \
+                 order of threads. This is a run without the violation:"
+            ),
+            None => "violates nothing".to_owned(),
+        };
+        let trace = passed.unwrap_or_default().join("\n");
+        return format!("seed {seed} {said}\n\n{trace}\n");
     };
     let mut text = format!(
         "seed {seed} violates {first}\n\nto run it again:\n    \

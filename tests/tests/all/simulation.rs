@@ -62,8 +62,8 @@ fn clean<S: Simulation>(simulation: S, seeds: u64, threads: usize) -> Summary<S:
         summary.seeds,
         summary.figures
     ));
-    if let Some((seed, _)) = summary.failed.first() {
-        panic!("{}", report(simulation, *seed));
+    if let Some((seed, violation)) = summary.failed.first() {
+        panic!("{}", report(simulation, *seed, Some(violation)));
     }
     summary
 }
@@ -80,7 +80,7 @@ fn the_same_seed_gives_the_same_log() {
             let plan = simulation.plan(seed);
             let runs = [(); 2].map(|()| run_plan(simulation, &plan, true));
             let [Ok((_, one)), Ok((_, other))] = runs else {
-                panic!("{}", report(simulation, seed));
+                panic!("{}", report(simulation, seed, None));
             };
             assert!(one.len() > 30, "{}", simulation.arguments());
             let mut pairs = one.iter().zip(&other);

@@ -95,7 +95,7 @@ fn run<S: Simulation>(
     show: impl FnOnce(&S::Figures),
 ) -> ExitCode {
     if let Some(seed) = options.one {
-        say(&report(simulation, seed));
+        say(&report(simulation, seed, None));
         return ExitCode::SUCCESS;
     }
     let (start, seeds) = (Instant::now(), options.from..options.from + options.seeds);
@@ -113,7 +113,7 @@ fn run<S: Simulation>(
     for (seed, violation) in &summary.failed {
         if !shown.contains(&violation.invariant) {
             shown.push(violation.invariant);
-            say(&report(simulation, *seed));
+            say(&report(simulation, *seed, Some(violation)));
         }
     }
     ExitCode::from(u8::from(!shown.is_empty()))
