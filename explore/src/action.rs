@@ -15,9 +15,12 @@ pub enum FaultKind {
     Unobserved,
     /// A process dies at any await, often before or after one of its writes, and starts again later.
     Crash,
-    /// Versions expire: 410, in some runs as the status of a response instead of an event. In some runs the server forgets
-    /// events after 75 s.
+    /// Versions expire: a watch gets an event with 410, and a page of a list the status 410. In some runs the server
+    /// forgets events after 75 s.
     Expired,
+    /// A watch from a version that has expired is rejected with the HTTP status 410, as by API servers before 1.20 and
+    /// some proxies, instead of an event with 410.
+    Gone,
     /// Connections of watches and reads are cut.
     Cut,
     /// Watches are half open: they send nothing, and do not end.
@@ -50,11 +53,12 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Stale,
         Self::Unobserved,
         Self::Crash,
         Self::Expired,
+        Self::Gone,
         Self::Cut,
         Self::Silence,
         Self::Restart,
@@ -135,16 +139,10 @@ pub(super) enum Action {
     GoAway,
     ForgetEvents,
     Compact,
-    ReadExpired,
-    ReadReset {
+    /// One or more reads fail.
+    Read {
+        fault: ReadFault,
         count: u64,
-    },
-    ReadOverloaded {
-        count: u64,
-        seconds: u32,
-    },
-    ReadSlow {
-        time: Duration,
     },
     Write {
         fault: WriteFault,
@@ -157,9 +155,39 @@ pub(super) enum Action {
     Lose {
         which: u64,
     },
-    DropEvent {
-        event: u64,
+}
+
+/// The fate of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReadFault {
+    /// A watch gets the status 410.
+    Gone,
+    Reset,
+    Overloaded {
+        /// The value of `Retry-After`.
+        seconds: u32,
     },
+    Slow(Duration),
+    /// A watch omits one of its events.
+    DropEvent(usize),
+}
+
+impl ReadFault {
+    /// Returns the kind of fault that it belongs to.
+    pub(super) const fn kind(self) -> FaultKind {
+        match self {
+            Self::Gone => FaultKind::Gone,
+            Self::Reset => FaultKind::Cut,
+            Self::Overloaded { .. } => FaultKind::Overload,
+            Self::Slow(_) => FaultKind::Slow,
+            Self::DropEvent(_) => FaultKind::LostEvent,
+        }
+    }
+
+    /// Returns whether it meets watches only.
+    pub(super) const fn is_of_watches(self) -> bool {
+        matches!(self, Self::Gone | Self::DropEvent(_))
+    }
 }
 
 /// An action of a user on an object.
@@ -194,4 +222,16 @@ pub(super) enum WriteFault {
     Slow(Duration),
     AnswerLost,
     AnswerTimeout,
+}
+
+impl WriteFault {
+    /// Returns the kind of fault that it belongs to.
+    pub(super) const fn kind(self) -> FaultKind {
+        match self {
+            Self::Conflict => FaultKind::Conflict,
+            Self::Overloaded | Self::Failed | Self::Reset => FaultKind::FailedWrite,
+            Self::Slow(_) => FaultKind::SlowWrite,
+            Self::AnswerLost | Self::AnswerTimeout => FaultKind::LostAnswer,
+        }
+    }
 }

@@ -7,7 +7,8 @@ use informer_core::transport::{BoxChunk, BoxFuture, BoxSend, FailureKind, Get, S
 use informer_core::{Body, Head, OwnedResource, Transport};
 use serde_json::Value;
 
-use super::process::{Life, LifeBody, Process};
+use super::body::LifeBody;
+use super::process::{Life, Process};
 use super::world::path;
 use informer_mock::MockError;
 

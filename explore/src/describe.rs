@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::action::{Action, CrashAt, UserChange, WriteFault};
+use super::action::{Action, CrashAt, ReadFault, UserChange, WriteFault};
 use super::spec::Spec;
 use super::trace::seconds;
 
@@ -16,6 +16,18 @@ impl fmt::Display for WriteFault {
             Self::Slow(time) => write!(f, "it is delayed by {}", seconds(*time)),
             Self::AnswerLost => f.write_str("it takes effect, and the response is lost"),
             Self::AnswerTimeout => f.write_str("it takes effect, and the response is 504"),
+        }
+    }
+}
+
+impl fmt::Display for ReadFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("gets the status 410"),
+            Self::Reset => f.write_str("is reset"),
+            Self::Overloaded { seconds } => write!(f, "gets 429 with Retry-After: {seconds}"),
+            Self::Slow(time) => write!(f, "is delayed by {}", seconds(*time)),
+            Self::DropEvent(event) => write!(f, "omits its event {}", event + 1),
         }
     }
 }
@@ -124,15 +136,16 @@ pub(super) fn describe(action: &Action, spec: &Spec) -> String {
             "the servers forget all events: older versions are expired".to_string()
         }
         Action::Compact => "the history is compacted: older versions are expired".to_string(),
-        Action::ReadExpired => "the next watch is answered with 410".to_string(),
-        Action::ReadReset { count } => format!("the next {count} reads are reset"),
-        Action::ReadOverloaded { count, seconds } => {
-            format!("the next {count} reads get 429 with Retry-After: {seconds}")
+        Action::Read { fault, count } => {
+            let reads = match (fault.is_of_watches(), count) {
+                (true, _) => "the next watch".to_string(),
+                (false, 1) => "the next read".to_string(),
+                (false, count) => format!("each of the next {count} reads"),
+            };
+            format!("{reads} {fault}")
         }
-        Action::ReadSlow { time } => format!("the next read is delayed by {}", seconds(*time)),
         Action::Write { fault, skip } => format!("{}: {fault}", nth(*skip)),
         Action::Restore { back } => format!("a backup of {back} versions ago is restored"),
         Action::Lose { .. } => "the server loses an object without an event".to_string(),
-        Action::DropEvent { event } => format!("the next watch omits its event {}", event + 1),
     }
 }

@@ -17,8 +17,6 @@ use super::run::Slots;
 use super::trace::{EntryKind, SERVER};
 use super::world::{PlannedCrash, Shared, namespace_of, path};
 use informer_mock::FakeServer;
-use informer_mock::Fault;
-use informer_mock::Verb;
 
 /// The number of API servers.
 const SERVERS: usize = 2;
@@ -56,12 +54,18 @@ impl<'a> Driver<'a> {
     pub(super) async fn drive(mut self, plan: &Plan) {
         let start = self.shared.now();
         for step in &plan.steps {
-            self.pass_until(start + step.at).await;
-            let what = describe(&step.action, &self.shared.spec);
-            let lane = self.lane_of(&step.action);
-            self.shared.record(lane, EntryKind::Action, what);
-            self.act(&step.action);
-            self.shared.changed("events");
+            let mut had_effect = false;
+            for (after, action) in &step.actions {
+                self.pass_until(start + step.at + *after).await;
+                let what = describe(action, &self.shared.spec);
+                let lane = self.lane_of(action);
+                self.shared.record(lane, EntryKind::Action, what);
+                had_effect |= self.act(action);
+                self.shared.changed("events");
+            }
+            if let Some(kind) = step.kind.filter(|_| had_effect) {
+                self.shared.fired(kind);
+            }
         }
         self.pass_until(start + plan.end).await;
         self.calm();
@@ -139,36 +143,51 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn act(&mut self, action: &Action) {
+    /// Carries out an action. Returns whether a fault has had an effect by that alone: a fault of a request is counted
+    /// when it meets one.
+    fn act(&mut self, action: &Action) -> bool {
         let shared = self.shared;
         let now = shared.now();
         match *action {
-            Action::Wait => {}
-            Action::User { slot, change } => self.user(slot, change),
+            Action::Wait => return false,
+            Action::User { slot, change } => {
+                self.user(slot, change);
+                return false;
+            }
             Action::Person {
                 resource,
                 which,
                 deletes,
-            } => self.person(resource, which, deletes),
+            } => {
+                self.person(resource, which, deletes);
+                return false;
+            }
             Action::Crash {
                 replica,
                 at: CrashAt::Now,
                 down,
                 ..
-            } => self.slots.kill(shared, replica, down),
+            } => {
+                self.slots.kill(shared, replica, down);
+                return false;
+            }
             Action::Crash {
                 replica,
                 at,
                 skip,
                 down,
-            } => shared.state().crashes.push(PlannedCrash {
-                replica,
-                at,
-                skip,
-                down,
-            }),
+            } => {
+                shared.state().crashes.push(PlannedCrash {
+                    replica,
+                    at,
+                    skip,
+                    down,
+                });
+                return false;
+            }
             Action::Partition { replica, time } => {
                 shared.state().partitions.insert(replica, now + time);
+                return false;
             }
             Action::Duplicate { replica, time } => self.slots.add(shared, replica, Some(time)),
             Action::Lag { server } => self.at(server, |server| server.lag_at(server.version())),
@@ -186,31 +205,30 @@ impl<'a> Driver<'a> {
                 self.at(server, |server| server.restart(unready));
                 shared.state().down.insert(server, now + unready);
             }
-            Action::CutWatches => self.at_all(FakeServer::cut_watches),
-            Action::CloseWatches => self.at_all(FakeServer::close_watches),
-            Action::StallWatches => self.at_all(FakeServer::stall_watches),
+            Action::CutWatches => return self.at_watches(FakeServer::cut_watches),
+            Action::CloseWatches => return self.at_watches(FakeServer::close_watches),
+            Action::StallWatches => return self.at_watches(FakeServer::stall_watches),
             Action::GoAway => self.at_all(FakeServer::go_away),
             Action::ForgetEvents => shared
                 .mock
                 .with(|server| server.forget_events(server.version())),
             Action::Compact => shared.mock.with(FakeServer::compact_all),
-            Action::ReadExpired => self.inject(Fault::expired().on(Verb::Watch)),
-            Action::ReadReset { count } => self.inject(Fault::reset().times(times(count))),
-            Action::ReadOverloaded { count, seconds } => {
-                self.inject(Fault::overloaded(Some(seconds)).times(times(count)));
+            Action::Read { fault, count } => {
+                shared.state().read_faults.push((fault, count));
+                return false;
             }
-            Action::ReadSlow { time } => self.inject(Fault::delay(time)),
-            Action::Write { fault, skip } => shared.state().write_faults.push((fault, skip)),
+            Action::Write { fault, skip } => {
+                shared.state().write_faults.push((fault, skip));
+                return false;
+            }
             Action::Restore { back } => {
                 shared
                     .mock
                     .with(|server| server.restore(server.version().saturating_sub(back)));
             }
-            Action::Lose { which } => self.lose(which),
-            Action::DropEvent { event } => {
-                self.inject(Fault::nothing().drop_event(times(event)).on(Verb::Watch));
-            }
+            Action::Lose { which } => return self.lose(which),
         }
+        true
     }
 
     /// A user changes an object.
@@ -234,13 +252,19 @@ impl<'a> Driver<'a> {
             self.shared.write(lane, "DELETE", &one, &Value::Null);
         }
         if let UserChange::Put(variant) | UserChange::Recreate(variant) = change {
-            if get().is_some() {
+            let (status, answer) = if get().is_some() {
                 self.shared
-                    .write(lane, "PATCH", &one, &objects.change(variant));
+                    .write(lane, "PATCH", &one, &objects.change(variant))
             } else {
                 let object = objects.make(name, variant);
-                self.shared.write(lane, "POST", &all, &object);
-            }
+                self.shared.write(lane, "POST", &all, &object)
+            };
+            let refused = match answer["message"].as_str() {
+                _ if status < 300 => String::new(),
+                message => format!("{status} {}", message.unwrap_or_default()),
+            };
+            let of = (self.shared.spec.index_of(slot), variant);
+            self.shared.state().tally.wrote(of, refused);
         }
     }
 
@@ -273,22 +297,17 @@ impl<'a> Driver<'a> {
     }
 
     /// The server loses an object of the users without an event.
-    fn lose(&self, which: u64) {
+    fn lose(&self, which: u64) -> bool {
         let slots = self.shared.spec.slots() as u64;
         let Some(slot) = which.checked_rem(slots) else {
-            return;
+            return false;
         };
         let (objects, name) = self.shared.spec.find(times(slot));
         let namespace = objects.object["metadata"]["namespace"].as_str();
         let namespace = namespace.unwrap_or("default");
-        self.shared.mock.with(|server| {
-            // It may not exist.
-            let _ = server.forget(&objects.resource, namespace, name);
-        });
-    }
-
-    fn inject(&self, fault: Fault) {
-        self.shared.mock.with(|server| server.inject(fault));
+        // It may not exist.
+        let lost = |server: &mut FakeServer| server.forget(&objects.resource, namespace, name);
+        self.shared.mock.with(lost).is_ok()
     }
 
     /// Changes one API server.
@@ -304,6 +323,13 @@ impl<'a> Driver<'a> {
         for server in 0..SERVERS {
             self.at(server, &change);
         }
+    }
+
+    /// Changes all watches. Returns whether there are any.
+    fn at_watches(&self, change: impl Fn(&mut FakeServer)) -> bool {
+        let (_, watches) = self.shared.mock.with(FakeServer::open_responses);
+        self.at_all(change);
+        watches > 0
     }
 
     fn come_up(&mut self, now: Instant) {
@@ -331,6 +357,7 @@ impl<'a> Driver<'a> {
         let mut state = self.shared.state();
         state.crashes.clear();
         state.write_faults.clear();
+        state.read_faults.clear();
         state.partitions.clear();
         state.down.clear();
     }

@@ -5,7 +5,16 @@ use core::time::Duration;
 use std::io;
 use std::path::PathBuf;
 
+use super::interpose::IS_SUPPORTED;
 use super::trace::{Trace, seconds};
+
+/// Why two runs of a seed differ, as far as it is not prevented, and what helps.
+const REASONS: &str = "Usual reasons:
+  - `tokio::select!` without `biased;`, and several receivers of one `tokio::sync::watch`: tokio's random numbers follow
+    from the seed only with RUSTFLAGS=\"--cfg tokio_unstable\"
+  - a static variable that is kept from run to run, such as a counter or a cache
+  - threads of the program's own, `spawn_blocking`, sockets and files
+  - `std::time::Instant`: use `tokio::time::Instant`";
 
 /// A check that fails in the world of a seed.
 #[derive(Clone, Debug)]
@@ -21,7 +30,11 @@ pub struct Failure {
     pub actions: Vec<Planned>,
     /// The events of the run of these actions, in order.
     pub trace: Trace,
-    /// The first request that differs between two runs of the seed.
+    /// How many runs of the seed have failed, out of [`runs`](Self::runs).
+    pub fails: usize,
+    /// How often the seed was run before the failure was shrunk. A failure that real time decides is not repeated.
+    pub runs: usize,
+    /// The first request that differs between the run that failed and another run of the seed.
     pub difference: Option<Difference>,
     /// The number of actions in the run of the seed.
     pub(super) all_actions: usize,
@@ -73,19 +86,47 @@ impl Difference {
 }
 
 impl Failure {
-    /// A seed that failed once, and then did not.
-    pub(super) fn vanished(seed: u64, trace: Trace) -> Self {
-        Self {
-            seed,
-            check: "the same seed gives the same run".to_owned(),
-            what: "a check failed in the first run, and none in the second: the program is not deterministic"
-                .to_owned(),
-            actions: Vec::new(),
-            trace,
-            difference: None,
-            all_actions: 0,
-            settings: String::new(),
+    /// Returns a warning if two runs of the seed differ, as paragraphs.
+    pub(super) fn warning(&self) -> Vec<String> {
+        let mut text = Vec::new();
+        if self.fails < self.runs {
+            text.push(format!(
+                "NOT DETERMINISTIC: it has failed in {} of {} runs of this seed. This report is of the first run that \
+                 failed; its actions are not shrunk.",
+                self.fails, self.runs
+            ));
+        } else if self.difference.is_some() {
+            text.push(format!(
+                "NOT DETERMINISTIC: {} runs of this seed have failed, and their requests differ.",
+                self.runs
+            ));
+        } else {
+            return text;
         }
+        match &self.difference {
+            Some(difference) => {
+                let line = |line: &Option<String>| match line {
+                    Some(line) => line.trim().to_string(),
+                    None => "(there is none)".to_string(),
+                };
+                text.push(format!(
+                    "The first difference is line {} of their requests:\n  {}\n  {}",
+                    difference.index,
+                    line(&difference.first),
+                    line(&difference.second)
+                ));
+            }
+            None => text.push("The requests of all runs are the same.".to_owned()),
+        }
+        text.push(REASONS.to_owned());
+        if !IS_SUPPORTED {
+            text.push(
+                "On this platform random bytes and the time of day are the real ones. On Linux with glibc they follow \
+                 from the seed."
+                    .to_owned(),
+            );
+        }
+        text
     }
 
     /// Returns the command that replays the seed. It is that of the test or program that runs.
@@ -108,6 +149,17 @@ impl Failure {
             None => format!("run{package}{}", arguments()),
         };
         format!("EXPLORE_SEED={} cargo {run}", self.seed)
+    }
+}
+
+impl Failure {
+    /// Returns what the actions are.
+    pub(super) const fn title(&self) -> &'static str {
+        if self.fails == self.runs && self.runs > 1 {
+            "the shortest sequence found that still fails"
+        } else {
+            "the actions of the run"
+        }
     }
 }
 
@@ -165,23 +217,14 @@ impl fmt::Display for Failure {
         writeln!(f, "  expected: {}", self.check)?;
         writeln!(f, "  found:    {}", self.what)?;
         writeln!(f, "\nto replay it:\n  {}", self.command())?;
-        if let Some(difference) = &self.difference {
-            let line = |line: &Option<String>| match line {
-                Some(line) => line.trim().to_string(),
-                None => "(there is none)".to_string(),
-            };
-            writeln!(
-                f,
-                "\nNOT DETERMINISTIC: two runs of this seed differ, first in line {} of their requests:\n  {}\n  {}",
-                difference.index,
-                line(&difference.first),
-                line(&difference.second)
-            )?;
+        for paragraph in self.warning() {
+            writeln!(f, "\n{paragraph}")?;
         }
         if !self.actions.is_empty() {
             writeln!(
                 f,
-                "\nthe shortest sequence found that still fails ({} of {} actions; {}):",
+                "\n{} ({} of {} actions; {}):",
+                self.title(),
                 self.actions.len(),
                 self.all_actions,
                 self.settings

@@ -49,22 +49,33 @@
 //! they are cut off from the server for ever. If the future ends or the program has died, it is started again.
 //!
 //! # Determinism
-//! The same seed gives the same run if the program has no randomness of its own. Each failing seed is run twice. If
-//! the requests differ, the report shows the first difference. These are usual reasons:
-//! - the order of a `HashMap` with the standard hasher: use a `BTreeMap`, or sort;
-//! - jitter from a random seed: pass [`Process::seed`], as in `Builder::seed` of an informer;
-//! - `tokio::select!` without `biased;`, if several branches are ready at once;
-//! - the real clock (`SystemTime::now`) in decisions: use [`Process::now`] or tokio's clock;
-//! - other threads: `spawn_blocking`, and sockets and files in general.
+//! The same seed gives the same run. Each run has a thread of its own, on which random bytes (`getrandom`: hashers,
+//! UUIDs), `fastrand`, and the time of day (`SystemTime`, `jiff`, `chrono`) follow from the seed. That is done on Linux
+//! with glibc and 64 bits, and on macOS, where it was compiled and tested least. These remain:
+//! - `tokio::select!` without `biased;`, and several receivers of one `tokio::sync::watch`: tokio's random numbers
+//!   follow from the seed only if everything is compiled with `RUSTFLAGS="--cfg tokio_unstable"`;
+//! - static variables that are kept from run to run, such as counters and caches;
+//! - threads of the program's own, `spawn_blocking`, sockets and files;
+//! - [`std::time::Instant`]: [`tokio::time::Instant`] is the clock of the world.
 //!
-//! kube-rs is random in the jitter of its backoffs and the hashers of its scheduler. Its controllers can be explored,
-//! but a seed may need several runs to fail again.
+//! A seed that fails is run six times. The report says how many of them have failed, and where the first difference is.
+//! It shows the run that has failed.
+//!
+//! # What fails besides the checks
+//! - A panic in any task or thread of the program, and in a check.
+//! - A program that never waits: 100,000 polls or 1.5 s of processor time at one instant of virtual time, or a future
+//!   that does not return for 10 s of real time.
+//! - Runs that prove nothing: no request at all, objects of users that the server refuses each time, and faults that
+//!   were asked for by name and never had an effect in 200 runs.
 //!
 //! # Environment
 //! | variable | effect |
 //! |---|---|
 //! | `EXPLORE_SEED=n` | [`Explore::run`] runs this seed only, and prints everything that happens |
-//! | `EXPLORE_SEEDS=n` | runs the seeds from 0 to n − 1, instead of the number of [`Explore::seeds`] |
+//! | `EXPLORE_SEEDS=n` | runs n seeds, instead of the number of [`Explore::seeds`] |
+//! | `EXPLORE_TIME=60s` | begins seeds for that long, instead of a number; `10m` are minutes |
+//! | `EXPLORE_FROM=n` | the first seed, instead of 0 |
+//! | `EXPLORE_LOG=kube=debug,info` | which lines of `tracing` are in traces, by target and level, instead of `info` |
 //! | `EXPLORE_PAGES=folder` | writes the page of a failure there, instead of `explore` in the build folder |
 //! | `EXPLORE_THREADS=n` | runs on n threads, instead of one for each processor |
 
@@ -76,22 +87,32 @@
 
 mod action;
 mod actors;
+mod body;
 mod connect;
+mod context;
 mod describe;
 mod dice;
 mod driver;
 mod failure;
+mod interpose;
+#[cfg(feature = "kube")]
+mod kube;
+mod logs;
 mod page;
 mod plan;
 mod process;
+mod pulse;
 mod ready;
+mod rules;
 mod run;
 mod search;
 mod seeds;
 #[cfg(feature = "tower")]
 mod service;
 mod shrink;
+mod simplify;
 mod spec;
+mod tally;
 mod trace;
 mod world;
 
@@ -102,13 +123,17 @@ use std::sync::Arc;
 use informer_mock::Config;
 use informer_mock::FakeServer;
 
+use rules::Rules;
+use run::Start;
 use spec::{Check, Spec};
-use world::Running;
 
 pub use action::FaultKind;
 pub use actors::{Actor, Cluster};
 pub use connect::{ApiError, Client, ProcessBody, ProcessTransport};
 pub use failure::{Difference, Failure, Planned};
+#[cfg(feature = "kube")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kube")))]
+pub use kube::{Env, Kube, kube};
 pub use process::Process;
 pub use search::Explored;
 pub use seeds::each_seed;
@@ -119,18 +144,29 @@ pub use world::World;
 
 /// The rules of the worlds that a program is run in, and what must hold there. The
 /// [documentation of the crate](self) has an example.
+///
+/// `P` is the program, if the rules have it already, as those of [`kube`](fn@kube) do.
+#[cfg_attr(
+    not(feature = "kube"),
+    doc = "\n[`kube`](fn@kube): https://docs.rs/informer-explore"
+)]
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until `run` is called"]
-pub struct Explore {
-    spec: Spec,
-    seeds: u64,
-    shrinks: usize,
+pub struct Explore<P = ()> {
+    rules: Rules,
+    program: P,
 }
 
-/// # The world
 impl Explore {
     /// Creates rules without objects and checks: Kubernetes 1.36, one replica, and all honest faults.
     pub fn new() -> Self {
+        Self::with_program(())
+    }
+}
+
+/// # The world
+impl<P> Explore<P> {
+    fn with_program(program: P) -> Self {
         let honest = FaultKind::ALL.into_iter().filter(|kind| kind.is_honest());
         let spec = Spec {
             config: Config::default(),
@@ -140,75 +176,82 @@ impl Explore {
             actors: Vec::new(),
             replicas: 1,
             faults: honest.collect(),
+            named: Vec::new(),
+            spares_kube: false,
             checks: Vec::new(),
             steps: 30,
             patience: Duration::from_secs(30 * 60),
             settle: Duration::from_secs(30),
             request_limit: 20_000,
         };
-        Self {
+        let rules = Rules {
             spec,
             seeds: 1_000,
+            time: None,
             shrinks: 400,
-        }
+        };
+        Self { rules, program }
     }
 
     /// Sets the behaviour of the server. Some settings vary with the seed: streaming lists and bookmarks may be off,
     /// and the history short.
     pub fn config(mut self, config: Config) -> Self {
-        self.spec.config = config;
+        self.rules.spec.config = config;
         self
     }
 
     /// Prepares the server of each run: custom resources, and objects that exist from the start.
     pub fn setup(mut self, setup: impl Fn(&mut FakeServer) + Send + Sync + 'static) -> Self {
-        self.spec.setups.push(Arc::new(setup));
+        self.rules.spec.setups.push(Arc::new(setup));
         self
     }
 
     /// Adds objects that users create, change and delete.
     pub fn objects(mut self, objects: Objects) -> Self {
-        self.spec.objects.push(objects);
+        self.rules.spec.objects.push(objects);
         self
     }
 
     /// Adds a resource whose objects a person edits (an annotation) and deletes, such as those that the controller
     /// creates.
     pub fn edited(mut self, resource: &str) -> Self {
-        self.spec.edited.push(resource.into());
+        self.rules.spec.edited.push(resource.into());
         self
     }
 
     /// Adds another controller, or anybody else who acts on the state of the cluster.
     pub fn actor(mut self, actor: Actor) -> Self {
-        self.spec.actors.push(actor);
+        self.rules.spec.actors.push(actor);
         self
     }
 
     /// Sets how many replicas of the program run; the default is 1. Each has its own [`Process::replica`], and their
     /// clocks differ.
     pub fn replicas(mut self, replicas: usize) -> Self {
-        self.spec.replicas = replicas.max(1);
+        self.rules.spec.replicas = replicas.max(1);
         self
     }
 
-    /// Sets the faults, instead of all honest ones.
+    /// Sets the faults, instead of all honest ones. Each must have an effect in some of 200 runs.
     pub fn faults(mut self, faults: impl IntoIterator<Item = FaultKind>) -> Self {
-        self.spec.faults = faults.into_iter().collect();
+        self.rules.spec.faults = faults.into_iter().collect();
+        self.rules.spec.named = self.rules.spec.faults.clone();
         self
     }
 
-    /// Adds a kind of fault that is off by default.
+    /// Adds a kind of fault that is off by default. It must have an effect in some of 200 runs.
     pub fn with(mut self, fault: FaultKind) -> Self {
-        if !self.spec.has(fault) {
-            self.spec.faults.push(fault);
+        if !self.rules.spec.has(fault) {
+            self.rules.spec.faults.push(fault);
         }
+        self.rules.spec.named.push(fault);
         self
     }
 
     /// Removes a kind of fault.
     pub fn without(mut self, fault: FaultKind) -> Self {
-        self.spec.faults.retain(|kind| *kind != fault);
+        self.rules.spec.faults.retain(|kind| *kind != fault);
+        self.rules.spec.named.retain(|kind| *kind != fault);
         self
     }
 }
@@ -217,7 +260,7 @@ impl Explore {
 ///
 /// A check returns what is wrong. A panic of the program is a failure too, and so is a program that does not come to
 /// rest.
-impl Explore {
+impl<P> Explore<P> {
     /// Adds what must hold in the end: all faults are over, and nothing changes any more.
     pub fn check(
         self,
@@ -242,7 +285,7 @@ impl Explore {
         always: bool,
         test: impl Fn(&World) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.spec.checks.push(Check {
+        self.rules.spec.checks.push(Check {
             name: name.into(),
             always,
             test: Arc::new(test),
@@ -252,35 +295,44 @@ impl Explore {
 }
 
 /// # Extent
-impl Explore {
+impl<P> Explore<P> {
     /// Sets the number of seeds; the default is 1,000. The variable `EXPLORE_SEEDS` overrides it.
-    pub fn seeds(self, seeds: u64) -> Self {
-        Self { seeds, ..self }
+    pub fn seeds(mut self, seeds: u64) -> Self {
+        (self.rules.seeds, self.rules.time) = (seeds, None);
+        self
+    }
+
+    /// Sets for how long seeds are begun, in real time, instead of their number. The variable `EXPLORE_TIME` overrides
+    /// it.
+    pub fn time(mut self, time: Duration) -> Self {
+        self.rules.time = Some(time);
+        self
     }
 
     /// Sets the number of actions in each run; the default is 30.
     pub fn steps(mut self, steps: usize) -> Self {
-        self.spec.steps = steps;
+        self.rules.spec.steps = steps;
         self
     }
 
     /// Sets how long it may take after the last fault until all checks hold; the default is 30 minutes of virtual
     /// time.
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.spec.patience = patience;
+        self.rules.spec.patience = patience;
         self
     }
 
     /// Sets for how long nothing may change before the last check; the default is 30 s of virtual time. Changes of
     /// Leases and Events do not count.
     pub fn settle(mut self, settle: Duration) -> Self {
-        self.spec.settle = settle;
+        self.rules.spec.settle = settle;
         self
     }
 
     /// Sets how many runs may be spent on shrinking a failure; the default is 400.
-    pub fn shrinks(self, shrinks: usize) -> Self {
-        Self { shrinks, ..self }
+    pub fn shrinks(mut self, shrinks: usize) -> Self {
+        self.rules.shrinks = shrinks;
+        self
     }
 }
 
@@ -288,12 +340,16 @@ impl Explore {
 impl Explore {
     /// Runs the program in the world of each seed.
     ///
-    /// With the variable `EXPLORE_SEED`, it runs that seed only, and prints what happens.
+    /// The program is a function that outlives the call, since a future that never returns is left behind on its
+    /// thread. With the variable `EXPLORE_SEED`, it runs that seed only, and prints what happens.
     ///
     /// # Panics
     /// Panics with a report if a check fails, so that a test fails.
-    pub fn run<F: Future + 'static>(&self, start: impl Fn(Process) -> F + Sync) -> Explored {
-        search::run(self, &boxed(&start))
+    pub fn run<F: Future + 'static>(
+        &self,
+        start: impl Fn(Process) -> F + Send + Sync + 'static,
+    ) -> Explored {
+        search::run(&self.rules, &boxed(start))
     }
 
     /// Runs the program in the world of each seed, until a check fails.
@@ -302,18 +358,18 @@ impl Explore {
     /// The failure of the smallest seed that fails.
     pub fn find<F: Future + 'static>(
         &self,
-        start: impl Fn(Process) -> F + Sync,
+        start: impl Fn(Process) -> F + Send + Sync + 'static,
     ) -> Result<Explored, Box<Failure>> {
-        search::find(self, &boxed(&start))
+        search::find(&self.rules, &boxed(start))
     }
 
     /// Runs the program in the world of one seed, and returns what happened.
     pub fn trace<F: Future + 'static>(
         &self,
         seed: u64,
-        start: impl Fn(Process) -> F + Sync,
+        start: impl Fn(Process) -> F + Send + Sync + 'static,
     ) -> Trace {
-        search::trace(self, seed, &boxed(&start))
+        search::trace(&self.rules, seed, &boxed(start))
     }
 }
 
@@ -324,17 +380,17 @@ impl Default for Explore {
 }
 
 /// Puts the future of each process into a box. Its output does not matter.
-fn boxed<F, S>(start: &S) -> impl Fn(Process) -> Running + Sync
+fn boxed<F, S>(start: S) -> Arc<Start>
 where
     F: Future + 'static,
-    S: Fn(Process) -> F + Sync,
+    S: Fn(Process) -> F + Send + Sync + 'static,
 {
-    move |process| {
+    Arc::new(move |process| {
         let program = start(process);
         Box::pin(async move {
             program.await;
         })
-    }
+    })
 }
 
 /// The program in `README.md`.

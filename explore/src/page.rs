@@ -1,6 +1,7 @@
 //! A failure as a page: one HTML file without anything from elsewhere.
 
 use core::fmt::{self, Write as _};
+use std::collections::BTreeSet;
 
 use super::failure::Failure;
 use super::trace::{Entry, EntryKind, SERVER, Trace, seconds};
@@ -35,21 +36,19 @@ impl Failure {
             Text(&self.what),
             Text(&self.command())
         )?;
-        if let Some(difference) = &self.difference {
-            let line =
-                |line: &Option<String>| line.clone().unwrap_or_else(|| "(there is none)".into());
-            write!(
-                page,
-                "<section class=\"warning\"><h2>Not deterministic</h2><p>Two runs of this seed differ, first in line {} of their requests:</p><pre>{}\n{}</pre></section>\n",
-                difference.index,
-                Text(&line(&difference.first)),
-                Text(&line(&difference.second))
-            )?;
+        let warning = self.warning();
+        if !warning.is_empty() {
+            page.push_str("<section class=\"warning\"><h2>Not deterministic</h2>");
+            for paragraph in &warning {
+                write!(page, "<pre>{}</pre>", Text(paragraph))?;
+            }
+            page.push_str("</section>\n");
         }
         if !self.actions.is_empty() {
             write!(
                 page,
-                "<h2>The shortest sequence that still fails</h2>\n<p>{} of {} actions; {}.</p>\n<table class=\"plan\">",
+                "<h2>{}</h2>\n<p>{} of {} actions; {}.</p>\n<table class=\"plan\">",
+                self.title(),
                 self.actions.len(),
                 self.all_actions,
                 Text(&self.settings)
@@ -72,7 +71,8 @@ fn timeline(page: &mut String, trace: &Trace) -> fmt::Result {
     page.push_str(
         "<p class=\"filters\">Show <label><input type=\"checkbox\" id=\"reads\" checked> reads</label> \
          <label><input type=\"checkbox\" id=\"events\" checked> events</label> \
-         <label><input type=\"checkbox\" id=\"bodies\" checked> bodies</label></p>\n\
+         <label><input type=\"checkbox\" id=\"bodies\" checked> bodies</label> \
+         <label><input type=\"checkbox\" id=\"logs\" checked> log lines</label></p>\n\
          <div class=\"timeline\">\n<div class=\"row head\"><div class=\"time\"></div><div class=\"lanes\">",
     );
     for lane in &order.lanes {
@@ -99,6 +99,8 @@ fn timeline(page: &mut String, trace: &Trace) -> fmt::Result {
 /// The lanes from left to right: users and other actors, the server, the processes.
 struct Order {
     lanes: Vec<usize>,
+    /// The numbers of the requests that read.
+    reads: BTreeSet<Option<usize>>,
 }
 
 impl Order {
@@ -115,8 +117,12 @@ impl Order {
         };
         let (processes, others): (Vec<_>, Vec<_>) = all.filter(used).partition(is_process);
         let lanes = others.into_iter().chain([SERVER]).chain(processes);
+        let reads = trace
+            .entries()
+            .filter(|entry| entry.what.starts_with("GET "));
         Self {
             lanes: lanes.collect(),
+            reads: reads.map(|entry| entry.request).collect(),
         }
     }
 
@@ -128,8 +134,9 @@ impl Order {
 }
 
 fn row(page: &mut String, order: &Order, entry: &Entry, time: &str) -> fmt::Result {
+    // Responses to reads follow them by their number.
     let is_read = entry.what.starts_with("GET ")
-        || entry.kind == EntryKind::Response && entry.detail.is_empty();
+        || entry.kind == EntryKind::Response && order.reads.contains(&entry.request);
     let is_bad = match entry.kind {
         EntryKind::Failure => true,
         EntryKind::Response => entry.what.starts_with(['4', '5']),
@@ -144,6 +151,7 @@ fn row(page: &mut String, order: &Order, entry: &Entry, time: &str) -> fmt::Resu
         EntryKind::Failure => "write",
         EntryKind::Event => "event",
         EntryKind::Note => "note",
+        EntryKind::Log => "log",
     };
     let bad = if is_bad { " bad" } else { "" };
     write!(
@@ -163,7 +171,7 @@ fn row(page: &mut String, order: &Order, entry: &Entry, time: &str) -> fmt::Resu
                 middle - 5
             )?;
         }
-        EntryKind::Action | EntryKind::Note => {
+        EntryKind::Action | EntryKind::Note | EntryKind::Log => {
             write!(page, "<circle cx=\"{own}\" cy=\"11\" r=\"5\"/>")?;
         }
     }

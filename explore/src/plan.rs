@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::action::{Action, CrashAt, FaultKind, UserChange, WriteFault};
+use super::action::{Action, CrashAt, FaultKind, ReadFault, UserChange, WriteFault};
 use super::dice::Dice;
 use super::spec::Spec;
 
@@ -16,12 +16,23 @@ pub(super) struct Plan {
     pub(super) end: Duration,
 }
 
-/// An action and its time.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// One or more actions that belong together, such as a server that lags, what happens meanwhile, and its end. They are
+/// removed together: a part of them would be another fault.
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Step {
     /// Since the start, so that other steps can be removed without a change of this one.
     pub(super) at: Duration,
-    pub(super) action: Action,
+    /// The fault that the actions make; `None` for a change by a user.
+    pub(super) kind: Option<FaultKind>,
+    /// Each action with its time since [`at`](Self::at), in order.
+    pub(super) actions: Vec<(Duration, Action)>,
+}
+
+impl Step {
+    /// The time of its last action.
+    pub(super) fn end(&self) -> Duration {
+        self.at + self.actions.last().map_or(Duration::ZERO, |last| last.0)
+    }
 }
 
 /// The settings of a world.
@@ -88,29 +99,38 @@ impl Plan {
     /// Makes the plan of a seed.
     pub(super) fn of_seed(seed: u64, spec: &Spec) -> Self {
         let dice = &mut Dice::of(&[seed, 1]);
-        let expires = spec.faults.contains(&FaultKind::Expired);
         let settings = Settings {
             read_ms: dice.pick(&[1, 1, 5, 50, 400]),
             write_ms: dice.pick(&[1, 1, 5, 50, 400]),
             streams: !dice.one_in(3),
             bookmarks: !dice.one_in(4),
-            gone_http: dice.one_in(3) && expires,
-            forgetful: dice.one_in(3) && expires,
+            gone_http: dice.one_in(3) && spec.has(FaultKind::Gone),
+            forgetful: dice.one_in(3) && spec.has(FaultKind::Expired),
             skew: dice.pick(&[0, 1, 10, 60]),
         };
         let mut maker = Maker::new(seed, spec);
         let mut steps = Vec::new();
-        while steps.len() < spec.steps {
-            maker.add_to(&mut steps);
+        let mut actions = 0;
+        while actions < spec.steps {
+            let step = maker.step();
+            actions += step.actions.len();
+            steps.push(step);
         }
-        steps.truncate(spec.steps);
-        let end = steps.last().map_or(Duration::ZERO, |step| step.at);
+        let end = steps.last().map_or(Duration::ZERO, Step::end);
         Self {
             seed,
             settings,
             steps,
             end,
         }
+    }
+
+    /// Iterates over the actions with their times.
+    pub(super) fn actions(&self) -> impl Iterator<Item = (Duration, &Action)> {
+        self.steps.iter().flat_map(|step| {
+            let actions = step.actions.iter();
+            actions.map(|(after, action)| (step.at + *after, action))
+        })
     }
 }
 
@@ -123,6 +143,8 @@ struct Maker<'a> {
     /// How often users act, in comparison with faults.
     users: u64,
     pauses: &'static [u64],
+    /// The time of the last action.
+    now: Duration,
 }
 
 impl<'a> Maker<'a> {
@@ -151,33 +173,44 @@ impl<'a> Maker<'a> {
             faults,
             users,
             pauses,
+            now: Duration::ZERO,
         }
     }
 
-    fn add_to(&mut self, steps: &mut Vec<Step>) {
+    fn step(&mut self) -> Step {
         let faults: u64 = self.faults.iter().map(|(_, weight)| weight).sum();
         // Users do as much as all faults together, times their weight.
         let at = self.dice.below(faults * (self.users + 1));
-        if at >= faults || faults == 0 {
-            let action = self.change();
-            return self.push(steps, action);
+        let kind = if at >= faults { None } else { self.kind(at) };
+        let mut actions = Vec::new();
+        match kind {
+            Some(kind) => self.fault(kind, &mut actions),
+            None => {
+                let action = self.change();
+                self.push(&mut actions, action);
+            }
         }
-        let mut at = at;
-        let kind = self.faults.iter().find(|(_, weight)| {
+        let at = actions.first().map_or(self.now, |first| first.0);
+        for action in &mut actions {
+            action.0 -= at;
+        }
+        Step { at, kind, actions }
+    }
+
+    /// Returns the fault at a place of the sum of all weights.
+    fn kind(&self, mut at: u64) -> Option<FaultKind> {
+        let found = self.faults.iter().find(|(_, weight)| {
             let found = at < *weight;
             at = at.saturating_sub(*weight);
             found
         });
-        if let Some((kind, _)) = kind {
-            self.fault(*kind, steps);
-        }
+        found.map(|(kind, _)| *kind)
     }
 
-    fn push(&mut self, steps: &mut Vec<Step>, action: Action) {
+    fn push(&mut self, actions: &mut Vec<(Duration, Action)>, action: Action) {
         let most = self.dice.pick(self.pauses);
-        let last = steps.last().map_or(Duration::ZERO, |step| step.at);
-        let at = last + Duration::from_millis(self.dice.below(most + 1));
-        steps.push(Step { at, action });
+        self.now += Duration::from_millis(self.dice.below(most + 1));
+        actions.push((self.now, action));
     }
 
     /// Something that a user does.
@@ -209,52 +242,53 @@ impl<'a> Maker<'a> {
 
     /// Adds a fault, with what belongs to it. Changes by users happen in between, since a fault without any change
     /// shows nothing.
-    fn fault(&mut self, kind: FaultKind, steps: &mut Vec<Step>) {
+    fn fault(&mut self, kind: FaultKind, actions: &mut Vec<(Duration, Action)>) {
         let server = self.dice.index(2);
         let replica = self.dice.index(self.spec.replicas);
         match kind {
             FaultKind::Stale => {
                 // A server lags behind, and a process that starts meanwhile reads from it.
-                self.push(steps, Action::Lag { server });
-                self.changes(steps);
+                self.push(actions, Action::Lag { server });
+                self.changes(actions);
                 if self.dice.one_in(2) {
-                    self.push(steps, Action::Route { server });
+                    self.push(actions, Action::Route { server });
                 }
                 if self.dice.one_in(2) && self.spec.has(FaultKind::Crash) {
                     let crash = self.crash(replica);
-                    self.push(steps, crash);
+                    self.push(actions, crash);
                 } else {
-                    self.push(steps, Action::CutWatches);
+                    // Servers end watches all the time, so that is no fault of its own.
+                    self.push(actions, Action::CloseWatches);
                 }
-                self.changes(steps);
-                self.push(steps, Action::CatchUp { server });
-                self.push(steps, Action::Route { server: 0 });
+                self.changes(actions);
+                self.push(actions, Action::CatchUp { server });
+                self.push(actions, Action::Route { server: 0 });
             }
             FaultKind::Unobserved => {
                 // Watches show nothing for a while, and cannot be resumed: only the result is observed.
-                self.push(steps, Action::StallWatches);
-                self.changes(steps);
-                self.push(steps, Action::ForgetEvents);
-                self.push(steps, Action::CutWatches);
+                self.push(actions, Action::StallWatches);
+                self.changes(actions);
+                self.push(actions, Action::ForgetEvents);
+                self.push(actions, Action::CutWatches);
             }
             FaultKind::Crash => {
                 let crash = self.crash(replica);
-                self.push(steps, crash);
+                self.push(actions, crash);
                 if self.dice.one_in(2) {
-                    self.changes(steps);
+                    self.changes(actions);
                 }
             }
             _ => {
                 let action = self.simple(kind, server, replica);
-                self.push(steps, action);
+                self.push(actions, action);
             }
         }
     }
 
-    fn changes(&mut self, steps: &mut Vec<Step>) {
+    fn changes(&mut self, actions: &mut Vec<(Duration, Action)>) {
         for _ in 0..=self.dice.below(2) {
             let action = self.change();
-            self.push(steps, action);
+            self.push(actions, action);
         }
     }
 
@@ -275,20 +309,19 @@ impl<'a> Maker<'a> {
     /// A fault of one action.
     fn simple(&mut self, kind: FaultKind, server: usize, replica: usize) -> Action {
         let dice = &mut self.dice;
+        let read = |fault, count| Action::Read { fault, count };
         let write = |fault, skip| Action::Write { fault, skip };
         match kind {
-            FaultKind::Expired => match dice.below(3) {
+            FaultKind::Expired => match dice.below(2) {
                 0 => Action::Compact,
-                1 => Action::ForgetEvents,
-                _ => Action::ReadExpired,
+                _ => Action::ForgetEvents,
             },
+            FaultKind::Gone => read(ReadFault::Gone, 1),
             FaultKind::Cut => match dice.below(5) {
                 0 | 1 => Action::CutWatches,
                 2 => Action::CloseWatches,
                 3 => Action::GoAway,
-                _ => Action::ReadReset {
-                    count: 1 + dice.below(3),
-                },
+                _ => read(ReadFault::Reset, 1 + dice.below(3)),
             },
             FaultKind::Silence => Action::StallWatches,
             FaultKind::Restart => match dice.below(3) {
@@ -301,13 +334,12 @@ impl<'a> Maker<'a> {
                     unready: self.time(&[1_000, 10_000]),
                 },
             },
-            FaultKind::Overload => Action::ReadOverloaded {
-                count: 1 + dice.below(3),
-                seconds: dice.pick(&[1, 10]),
-            },
-            FaultKind::Slow => Action::ReadSlow {
-                time: self.time(&[500, 20_000]),
-            },
+            FaultKind::Overload => {
+                let count = 1 + dice.below(3);
+                let seconds = dice.pick(&[1, 10]);
+                read(ReadFault::Overloaded { seconds }, count)
+            }
+            FaultKind::Slow => read(ReadFault::Slow(self.time(&[500, 20_000])), 1),
             FaultKind::Conflict => write(WriteFault::Conflict, dice.below(3)),
             FaultKind::FailedWrite => {
                 let fault = dice.pick(&[
@@ -339,9 +371,7 @@ impl<'a> Maker<'a> {
             FaultKind::LostObject => Action::Lose {
                 which: dice.below(16),
             },
-            FaultKind::LostEvent => Action::DropEvent {
-                event: dice.below(3),
-            },
+            FaultKind::LostEvent => read(ReadFault::DropEvent(dice.index(3)), 1),
             FaultKind::Stale | FaultKind::Unobserved | FaultKind::Crash => Action::Wait,
         }
     }

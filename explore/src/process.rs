@@ -12,14 +12,15 @@ use std::time::SystemTime;
 use informer_core::{Instant, Timer as _, transport::FailureKind};
 use serde_json::{Value, json};
 
-use super::action::{CrashAt, WriteFault};
+use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
+use super::body::LifeBody;
 use super::dice::Dice;
 use super::trace::{EntryKind, SERVER};
 use super::world::{Shared, World, plural_of};
-use informer_mock::Exchange;
 use informer_mock::FakeServer;
+use informer_mock::Fault;
 use informer_mock::ResponseHead;
-use informer_mock::TokioClock;
+use informer_mock::Verb;
 use informer_mock::Write;
 
 /// A process that runs the program under test, from its start to its death.
@@ -58,8 +59,8 @@ impl Process {
     pub fn now(&self) -> SystemTime {
         let shared = &self.life.shared;
         let epoch = shared.mock.read(|server| server.config().epoch);
-        let skew = shared.settings.skew * self.life.replica as u64;
-        SystemTime::UNIX_EPOCH + Duration::from_secs(epoch + skew) + shared.elapsed()
+        let skew = shared.skew(self.life.replica);
+        SystemTime::UNIX_EPOCH + Duration::from_secs(epoch) + skew + shared.elapsed()
     }
 
     /// Returns the world, for state outside of the cluster.
@@ -109,11 +110,46 @@ pub(super) struct Life {
     pub(super) replica: usize,
     pub(super) number: u32,
     pub(super) is_dead: AtomicBool,
+    pub(super) spared: std::sync::Mutex<Spared>,
     /// How long the process stays away after its death.
     pub(super) down: std::sync::Mutex<Duration>,
 }
 
+/// When a process last got a list, and a failure of a read.
+#[derive(Default)]
+pub(super) struct Spared {
+    list: Option<Instant>,
+    failure: Option<Instant>,
+}
+
 impl Life {
+    /// Keeps lists and failures of reads apart by a millisecond, if kube-runtime is spared.
+    pub(super) async fn keep_apart(&self, is_list: bool) {
+        if !self.shared.spec.spares_kube {
+            return;
+        }
+        loop {
+            let now = self.shared.now();
+            {
+                let mut spared = self
+                    .spared
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let Spared { list, failure } = &mut *spared;
+                let (own, other) = if is_list {
+                    (list, failure)
+                } else {
+                    (failure, list)
+                };
+                if *other != Some(now) {
+                    *own = Some(now);
+                    return;
+                }
+            }
+            self.sleep_until(now + Duration::from_millis(1)).await;
+        }
+    }
+
     /// Ends the process: no request of it is served any more.
     pub(super) fn die(&self, why: &str, down: Duration) {
         if self.is_dead.swap(true, Ordering::AcqRel) {
@@ -123,6 +159,8 @@ impl Life {
             .down
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = down;
+        self.shared.state().tally.deaths += 1;
+        self.shared.fired(FaultKind::Crash);
         self.shared
             .record(self.lane, EntryKind::Note, format!("dies {why}"));
         self.shared.wake_main();
@@ -141,13 +179,17 @@ impl Life {
     }
 
     /// Waits while the process cannot reach the server.
-    async fn reach(&self) {
+    pub(super) async fn reach(&self) {
+        let mut is_cut_off = false;
         loop {
             let until = self.shared.state().partitions.get(&self.replica).copied();
-            match until.filter(|until| *until > self.shared.now()) {
-                Some(until) => self.sleep_until(until).await,
-                None => return,
+            let Some(until) = until.filter(|until| *until > self.shared.now()) else {
+                return;
+            };
+            if !core::mem::replace(&mut is_cut_off, true) {
+                self.shared.fired(FaultKind::Partition);
             }
+            self.sleep_until(until).await;
         }
     }
 
@@ -184,12 +226,18 @@ impl Life {
         number
     }
 
-    fn end(&self, (number, peer): (usize, usize), kind: EntryKind, what: String, body: &[u8]) {
+    pub(super) fn end(
+        &self,
+        (number, peer): (usize, usize),
+        kind: EntryKind,
+        what: String,
+        body: &[u8],
+    ) {
         self.shared
             .record_body((self.lane, peer), kind, Some(number), what, body);
     }
 
-    fn fail(&self, number: usize, kind: FailureKind) -> FailureKind {
+    pub(super) fn fail(&self, number: usize, kind: FailureKind) -> FailureKind {
         self.end((number, SERVER), EntryKind::Failure, format!("{kind}"), b"");
         kind
     }
@@ -230,6 +278,30 @@ impl Life {
         due.map(|index| state.write_faults.remove(index).0)
     }
 
+    /// Makes the fault of the next read happen, if there is one.
+    fn meet_read_fault(&self, is_watch: bool) {
+        let fault = {
+            let mut state = self.shared.state();
+            let fits = |(fault, _): &(ReadFault, u64)| is_watch || !fault.is_of_watches();
+            let Some(index) = state.read_faults.iter().position(fits) else {
+                return;
+            };
+            let fault = state.read_faults[index].0;
+            state.read_faults[index].1 -= 1;
+            state.read_faults.retain(|(_, left)| *left > 0);
+            fault
+        };
+        self.shared.fired(fault.kind());
+        let fault = match fault {
+            ReadFault::Gone => Fault::expired().on(Verb::Watch),
+            ReadFault::Reset => Fault::reset(),
+            ReadFault::Overloaded { seconds } => Fault::overloaded(Some(seconds)),
+            ReadFault::Slow(time) => Fault::delay(time),
+            ReadFault::DropEvent(event) => Fault::nothing().drop_event(event).on(Verb::Watch),
+        };
+        self.shared.mock.with(|server| server.inject(fault));
+    }
+
     /// Sends a GET request.
     pub(super) async fn open(
         self: &Arc<Self>,
@@ -243,26 +315,27 @@ impl Life {
             let time = Dice::of(&[self.shared.seed, number as u64, 8]).below(most);
             self.sleep_until(self.shared.now() + Duration::from_millis(time))
                 .await;
+            let is_watch = target.contains("watch=");
+            self.meet_read_fault(is_watch);
             let mut exchange = self.shared.mock.open(target, accept);
             let head = exchange.head().await;
             self.reach().await;
             match head {
                 Ok(head) => {
-                    self.end(
-                        (number, SERVER),
-                        EntryKind::Response,
-                        format!("{}", head.status),
-                        b"",
-                    );
-                    let body = LifeBody {
-                        life: Arc::clone(self),
-                        exchange,
-                        number,
-                        events: target.contains("watch=").then(Vec::new),
-                    };
+                    if head.status >= 400 {
+                        self.keep_apart(false).await;
+                    }
+                    let status = head.status.to_string();
+                    self.end((number, SERVER), EntryKind::Response, status, b"");
+                    let last = self.shared.state().trace.entries.len() - 1;
+                    let response = (!is_watch || head.status != 200).then_some(last);
+                    let body = LifeBody::new(Arc::clone(self), exchange, number, response);
                     Ok((head, body))
                 }
-                Err(kind) => Err(self.fail(number, kind)),
+                Err(kind) => {
+                    self.keep_apart(false).await;
+                    Err(self.fail(number, kind))
+                }
             }
         };
         self.alive(sent).await
@@ -324,6 +397,7 @@ impl Life {
         }
         let fault = self.write_fault();
         if let Some(fault) = fault {
+            self.shared.fired(fault.kind());
             let text = format!("fault of this write: {fault}");
             self.shared.record(SERVER, EntryKind::Note, text);
         }
@@ -362,80 +436,6 @@ impl Life {
         let patch = json!({ "metadata": { "annotations": { "touched-by": "another client", "touched-at": count } } });
         let lane = self.shared.lane("another client");
         self.shared.write(lane, "PATCH", target, &patch);
-    }
-}
-
-/// The body of a response to a process.
-pub(super) struct LifeBody {
-    life: Arc<Life>,
-    exchange: Exchange<FakeServer, TokioClock>,
-    number: usize,
-    /// The received part of the next event of a watch.
-    events: Option<Vec<u8>>,
-}
-
-impl LifeBody {
-    /// Waits for the next part of the body. `None` is the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, FailureKind> {
-        let life = Arc::clone(&self.life);
-        let chunk = life
-            .alive(async {
-                let chunk = self.exchange.chunk().await;
-                life.reach().await;
-                chunk
-            })
-            .await;
-        match &chunk {
-            Ok(Some(bytes)) => self.note_events(bytes),
-            Ok(None) if self.events.is_some() => {
-                life.end(
-                    (self.number, SERVER),
-                    EntryKind::Response,
-                    "the watch ends".to_owned(),
-                    b"",
-                );
-            }
-            Err(kind) => drop(life.fail(self.number, *kind)),
-            Ok(None) => {}
-        }
-        chunk
-    }
-
-    fn note_events(&mut self, bytes: &[u8]) {
-        let Some(events) = self.events.as_mut().filter(|_| self.life.shared.verbose) else {
-            return;
-        };
-        events.extend_from_slice(bytes);
-        while let Some(end) = events.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = events.drain(..=end).collect();
-            let what = match serde_json::from_slice::<Value>(&line) {
-                // Bookmarks come every minute, and change nothing.
-                Ok(event) if event["type"] == "BOOKMARK" => continue,
-                Ok(event) => event_text(&event),
-                Err(_) => format!("{} bytes of a watch", line.len()),
-            };
-            let life = &self.life;
-            let number = Some(self.number);
-            life.shared
-                .record_body((life.lane, SERVER), EntryKind::Event, number, what, b"");
-        }
-    }
-}
-
-/// Describes an event of a watch.
-fn event_text(event: &Value) -> String {
-    let object = &event["object"];
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let version = object["metadata"]["resourceVersion"]
-        .as_str()
-        .unwrap_or("-");
-    let event = event["type"].as_str().unwrap_or("an event without a type");
-    match event {
-        "ERROR" => format!("ERROR {}", object["message"]),
-        event => {
-            let key = super::world::key_of(object);
-            format!("{event} {kind} {key} at {version}")
-        }
     }
 }
 

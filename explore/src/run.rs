@@ -3,51 +3,135 @@
 use core::future::{Future as _, poll_fn};
 use core::panic::AssertUnwindSafe;
 use core::pin::{Pin, pin};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::panic::catch_unwind;
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
+use super::context;
 use super::driver::Driver;
+use super::logs;
 use super::plan::Plan;
 use super::process::{Life, Process};
+use super::pulse::{MOST_POLLS, Pulse, RETURNS, WAITS};
 use super::spec::Spec;
+use super::tally::Tally;
 use super::trace::{EntryKind, SERVER, Trace};
-use super::world::{Running, Shared};
+use super::world::{Running, Shared, Violation};
 
 /// Starts the program under test.
-pub(super) type Start<'a> = dyn Fn(Process) -> Running + 'a;
+pub(super) type Start = dyn Fn(Process) -> Running + Send + Sync;
 
 /// The result of a run.
 pub(super) struct Ran {
     pub(super) trace: Trace,
-    /// The name of the check that failed, and why.
-    pub(super) violation: Option<(String, String)>,
-    pub(super) requests: usize,
+    pub(super) violation: Option<Violation>,
+    pub(super) tally: Tally,
 }
 
-/// Carries out a plan.
-pub(super) fn run(spec: &Arc<Spec>, plan: &Plan, start: &Start<'_>, verbose: bool) -> Ran {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
+/// Carries out a plan, on a thread of its own: whatever a program keeps for each thread is new in each run. If it never
+/// returns, the thread is left behind.
+pub(super) fn run(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>) -> Ran {
+    // What is created once is created by no run.
+    let subscriber = logs::subscriber();
+    let pulse = Arc::new(Pulse::default());
+    let (sender, result) = mpsc::channel();
+    let thread = {
+        let (spec, plan, start, pulse) = (
+            Arc::clone(spec),
+            plan.clone(),
+            Arc::clone(start),
+            Arc::clone(&pulse),
+        );
+        let work = move || {
+            let _lines = tracing::dispatcher::set_default(&subscriber);
+            let ran = carry_out(&spec, &plan, &start, &pulse);
+            // Nobody waits for it if it took too long.
+            let _ = sender.send(ran);
+        };
+        let thread = std::thread::Builder::new().name("run".to_owned());
+        thread.spawn(work)
+    };
+    let thread =
+        thread.unwrap_or_else(|error| panic!("a thread for a run cannot be started: {error}"));
+    if let Some(ran) = pulse.wait(&result) {
+        // It has nothing left to do but to end.
+        drop(thread.join());
+        return ran;
+    }
+    let Some(shared) = pulse.run.get() else {
+        // The preparation of the world panics.
+        match thread.join() {
+            Ok(()) => unreachable!("a run has a result or panics"),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    };
+    shared.violate_in_real_time(
+        RETURNS,
+        "for 10 s of real time, a future of the program has not returned from `poll`: it sleeps, waits for a lock, or \
+         computes in a loop without an await",
+    );
+    result_of(shared)
+}
+
+fn result_of(shared: &Shared) -> Ran {
+    let mut state = shared.state();
+    state.is_over = true;
+    let mut trace = core::mem::take(&mut state.trace);
+    let violation = state.violation.take();
+    if violation.is_some() {
+        trace.complete();
+    }
+    let mut tally = core::mem::take(&mut state.tally);
+    (tally.runs, tally.requests) = (1, state.requests as u64);
+    Ran {
+        trace,
+        violation,
+        tally,
+    }
+}
+
+fn carry_out(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>, pulse: &Arc<Pulse>) -> Ran {
+    let seed = plan.seed;
+    context::seed(seed, 0);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // Programs may ask for signals and sockets. None of them comes in a run.
+    builder.enable_all().start_paused(true);
+    #[cfg(tokio_unstable)]
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(
+        &plan.seed.to_ne_bytes(),
+    ));
+    let (threads, of_thread) = (AtomicU64::new(1), Arc::clone(pulse));
+    builder.on_thread_start(move || {
+        if let Some(run) = of_thread.run.get() {
+            context::seed(seed, threads.fetch_add(1, Ordering::Relaxed));
+            context::enter(run);
+        }
+    });
+    let runtime = builder
         .build()
         .unwrap_or_else(|error| panic!("a runtime of one thread cannot be built: {error}"));
-    runtime.block_on(async {
-        let shared = Shared::new(spec, plan.seed, plan.settings, verbose);
+    let ran = runtime.block_on(async {
+        let shared = Shared::new(spec, plan.seed, plan.settings);
+        let _ = pulse.run.set(Arc::clone(&shared));
+        context::enter(&shared);
+        tokio::spawn(Arc::clone(pulse).answer(Arc::clone(&shared)));
         let slots = Slots::new(&shared);
         let mut all = slots.list();
         let mut driver = pin!(Driver::new(&shared, &slots).drive(plan));
+        let mut polls = Polls::default();
         poll_fn(|context| {
             shared.set_main(context.waker());
+            let elapsed = shared.elapsed();
+            pulse.at(elapsed);
             let ended = driver.as_mut().poll(context).is_ready();
             slots.join(&mut all);
             for slot in &mut all {
-                slot.poll(&shared, start, context);
+                slot.poll(&shared, &**start, context);
             }
             all.retain(|slot| !slot.is_over);
+            polls.count(&shared, elapsed);
             if ended || shared.state().violation.is_some() {
                 return Poll::Ready(());
             }
@@ -58,14 +142,38 @@ pub(super) fn run(spec: &Arc<Spec>, plan: &Plan, start: &Start<'_>, verbose: boo
         for slot in &all {
             slot.silence();
         }
+        let ran = result_of(&shared);
         drop(all);
-        let mut state = shared.state();
-        Ran {
-            trace: core::mem::take(&mut state.trace),
-            violation: state.violation.take(),
-            requests: state.requests,
+        ran
+    });
+    // Tasks that the program has spawned are dropped here. Its threads are not waited for.
+    runtime.shutdown_background();
+    context::leave();
+    ran
+}
+
+/// Counts how often the processes are polled at one instant.
+#[derive(Default)]
+struct Polls {
+    at: Duration,
+    count: u64,
+}
+
+impl Polls {
+    fn count(&mut self, shared: &Shared, now: Duration) {
+        if self.at != now {
+            (self.at, self.count) = (now, 0);
         }
-    })
+        self.count += 1;
+        if self.count == MOST_POLLS {
+            let what = format!(
+                "the program was polled {MOST_POLLS} times at one instant, {:.3} s after the start: it repeats without \
+                 a delay",
+                now.as_secs_f32()
+            );
+            shared.violate(WAITS, &what);
+        }
+    }
 }
 
 /// The processes, as the driver sees them.
@@ -151,7 +259,7 @@ struct Slot {
 }
 
 impl Slot {
-    fn poll(&mut self, shared: &Arc<Shared>, start: &Start<'_>, context: &mut Context<'_>) {
+    fn poll(&mut self, shared: &Arc<Shared>, start: &Start, context: &mut Context<'_>) {
         if let Some(end) = &mut self.end
             && end.as_mut().poll(context).is_ready()
         {
@@ -186,16 +294,17 @@ impl Slot {
             let Some(future) = &mut self.future else {
                 return;
             };
+            let skew = u64::try_from(shared.skew(self.replica).as_nanos()).unwrap_or(u64::MAX);
+            context::set_process(Some(self.lane), skew);
             let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+            context::set_process(None, 0);
             match polled {
                 Ok(Poll::Pending) if self.is_alive() => return,
                 // It has died by one of its requests.
                 Ok(Poll::Pending) => {}
                 Ok(Poll::Ready(())) => self.exit(shared),
-                Err(panic) => {
-                    let what = panic.downcast_ref::<String>().map(String::as_str);
-                    let what = what.or_else(|| panic.downcast_ref::<&str>().copied());
-                    shared.violate("it does not panic", what.unwrap_or("it panics"));
+                // It is recorded where panics of all tasks are.
+                Err(_) => {
                     self.future = None;
                     return;
                 }
@@ -208,7 +317,7 @@ impl Slot {
         !self.life.as_ref().is_some_and(dead)
     }
 
-    fn begin(&mut self, shared: &Arc<Shared>, start: &Start<'_>) {
+    fn begin(&mut self, shared: &Arc<Shared>, start: &Start) {
         self.number += 1;
         if core::mem::take(&mut self.is_absent) {
             let mut state = shared.state();
@@ -221,6 +330,7 @@ impl Slot {
             replica: self.replica,
             number: self.number,
             is_dead: AtomicBool::new(false),
+            spared: Mutex::default(),
             down: Mutex::new(Duration::ZERO),
         });
         shared.record(self.lane, EntryKind::Note, "starts".to_owned());

@@ -1,27 +1,24 @@
-//! Runs many seeds, and shrinks what fails.
+//! Runs many seeds, and reports what fails.
 
 use core::fmt;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::Explore;
+use super::action::FaultKind;
+use super::describe;
 use super::failure::{Difference, Failure, Planned};
 use super::plan::Plan;
-use super::process::Process;
-use super::run::{Ran, run as run_plan};
+use super::rules::Rules;
+use super::run::{Ran, Start, run as run_plan};
 use super::seeds::each_seed;
+use super::simplify::simplify;
 use super::spec::Spec;
+use super::tally::Tally;
 use super::trace::Trace;
-use super::world::Running;
-use crate::shrink::shrink;
-
-/// Starts the program under test, on any thread.
-type Start<'a> = dyn Fn(Process) -> Running + Sync + 'a;
 
 /// The result of an exploration without a failure.
 #[derive(Clone, Debug)]
@@ -31,6 +28,10 @@ pub struct Explored {
     pub seeds: u64,
     /// The number of requests of the program in all runs.
     pub requests: u64,
+    /// How often a fault of each kind had an effect: it met a request, a watch or a process.
+    pub faults: BTreeMap<FaultKind, u64>,
+    /// How often a process died.
+    pub deaths: u64,
     /// The real time that it took.
     pub took: Duration,
 }
@@ -41,33 +42,71 @@ impl fmt::Display for Explored {
             seeds,
             requests,
             took,
+            deaths,
+            ..
         } = self;
         write!(
             f,
-            "{seeds} seeds with {requests} requests in {took:.1?}: every check holds"
-        )
+            "{seeds} seeds with {requests} requests in {took:.1?}: every check holds. Processes died {deaths} times; faults:"
+        )?;
+        for (index, (kind, count)) in self.faults.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma} {count} {kind:?}")?;
+        }
+        if self.faults.is_empty() {
+            f.write_str(" none")?;
+        }
+        Ok(())
     }
 }
 
+/// How often a seed that has failed is run in all.
+const RUNS: usize = 6;
+
 /// Runs the seeds that the environment asks for. Panics with the report of a failure.
-pub(super) fn run(explore: &Explore, start: &Start<'_>) -> Explored {
-    let Some(seed) = variable("EXPLORE_SEED") else {
-        let seeds = variable("EXPLORE_SEEDS").unwrap_or(explore.seeds);
-        let found = search(explore, 0..seeds, start);
-        return found.unwrap_or_else(|failure| report(&failure));
+pub(super) fn run(rules: &Rules, start: &Arc<Start>) -> Explored {
+    let explored = match variable("EXPLORE_SEED") {
+        Some(seed) => one(rules, seed, start),
+        None => search(rules, &Extent::of_environment(rules), start),
     };
-    match replay(explore, seed, start) {
-        Ok(ran) => {
-            let text = format!("seed {seed}: every check holds\n\n{}\n", ran.trace);
-            // If nobody reads it, there is nothing to do.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            Explored {
-                seeds: 1,
-                requests: ran.requests as u64,
-                took: Duration::ZERO,
-            }
+    match explored {
+        Ok(explored) => {
+            summary(&explored);
+            explored
         }
         Err(failure) => report(&failure),
+    }
+}
+
+/// Prints the summary, which a test shows with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "test runners catch only the macro")]
+fn summary(explored: &Explored) {
+    println!("{explored}");
+}
+
+/// Runs one seed, and prints what happens.
+fn one(rules: &Rules, seed: u64, start: &Arc<Start>) -> Result<Explored, Box<Failure>> {
+    let began = Instant::now();
+    let spec = Arc::new(rules.spec.clone());
+    let plan = Plan::of_seed(seed, &spec);
+    let mut ran = run_plan(&spec, &plan, start);
+    if ran.violation.is_some() {
+        return Err(failed(rules, &spec, plan, ran, start));
+    }
+    ran.trace.complete();
+    let text = format!("seed {seed}: every check holds\n\n{}\n", ran.trace);
+    // If nobody reads it, there is nothing to do.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(explored(&ran.tally, began))
+}
+
+fn explored(tally: &Tally, began: Instant) -> Explored {
+    Explored {
+        seeds: tally.runs,
+        requests: tally.requests,
+        faults: tally.faults.clone(),
+        deaths: tally.deaths,
+        took: began.elapsed(),
     }
 }
 
@@ -81,14 +120,50 @@ fn report(failure: &Failure) -> ! {
 }
 
 /// Runs the seeds of the rules.
-pub(super) fn find(explore: &Explore, start: &Start<'_>) -> Result<Explored, Box<Failure>> {
-    search(explore, 0..explore.seeds, start)
+pub(super) fn find(rules: &Rules, start: &Arc<Start>) -> Result<Explored, Box<Failure>> {
+    search(rules, &Extent::of_rules(rules), start)
 }
 
 /// Runs one seed.
-pub(super) fn trace(explore: &Explore, seed: u64, start: &Start<'_>) -> Trace {
-    let spec = Arc::new(explore.spec.clone());
-    run_plan(&spec, &Plan::of_seed(seed, &spec), start, true).trace
+pub(super) fn trace(rules: &Rules, seed: u64, start: &Arc<Start>) -> Trace {
+    let spec = Arc::new(rules.spec.clone());
+    let mut trace = run_plan(&spec, &Plan::of_seed(seed, &spec), start).trace;
+    trace.complete();
+    trace
+}
+
+/// The seeds to run.
+struct Extent {
+    seeds: Range<u64>,
+    /// The real time after which no seed is begun.
+    time: Option<Duration>,
+}
+
+impl Extent {
+    const fn of_rules(rules: &Rules) -> Self {
+        let seeds = if rules.time.is_some() {
+            u64::MAX
+        } else {
+            rules.seeds
+        };
+        Self {
+            seeds: 0..seeds,
+            time: rules.time,
+        }
+    }
+
+    fn of_environment(rules: &Rules) -> Self {
+        let from = variable("EXPLORE_FROM").unwrap_or(0);
+        let mut extent = Self::of_rules(rules);
+        if let Some(seeds) = variable("EXPLORE_SEEDS") {
+            (extent.seeds.end, extent.time) = (seeds, None);
+        }
+        if let Some(time) = duration("EXPLORE_TIME") {
+            (extent.seeds.end, extent.time) = (u64::MAX, Some(time));
+        }
+        extent.seeds = from..extent.seeds.end.saturating_add(from);
+        extent
+    }
 }
 
 /// Returns a number of the environment.
@@ -100,165 +175,147 @@ fn variable(name: &str) -> Option<u64> {
     }
 }
 
-fn search(
-    explore: &Explore,
-    seeds: Range<u64>,
-    start: &Start<'_>,
-) -> Result<Explored, Box<Failure>> {
+/// Returns a time of the environment, such as `60s` or `10m`.
+fn duration(name: &str) -> Option<Duration> {
+    let text = std::env::var(name).ok()?;
+    let (number, unit) = match text.trim().strip_suffix('m') {
+        Some(minutes) => (minutes, 60),
+        None => (text.trim().trim_end_matches('s'), 1),
+    };
+    match number.parse::<u64>() {
+        Ok(number) => Some(Duration::from_secs(number.saturating_mul(unit))),
+        Err(_) => panic!("{name}={text:?} is no time: write it as 60s or 10m"),
+    }
+}
+
+/// What the threads of a search share.
+#[derive(Default)]
+struct Found {
+    tally: Tally,
+    /// The run of the smallest seed that fails.
+    failed: Option<(u64, Ran)>,
+    /// What makes the runs prove nothing, with the last seed and its trace.
+    objection: Option<(u64, Objection, Trace)>,
+}
+
+type Objection = (&'static str, String);
+
+fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored, Box<Failure>> {
     let began = Instant::now();
-    let spec = Arc::new(explore.spec.clone());
-    let requests = AtomicU64::new(0);
-    // The smallest seed that fails.
-    let failed = Mutex::new(None::<u64>);
+    let spec = Arc::new(rules.spec.clone());
+    let found = Mutex::new(Found::default());
     let threads = variable("EXPLORE_THREADS").map(|threads| threads as usize);
     let threads = threads.unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(1, core::num::NonZeroUsize::get)
     });
-    each_seed(seeds.clone(), threads, |seed| {
-        let ran = run_plan(&spec, &Plan::of_seed(seed, &spec), start, false);
-        requests.fetch_add(ran.requests as u64, Ordering::Relaxed);
+    each_seed(extent.seeds.clone(), threads, |seed| {
+        let mut ran = run_plan(&spec, &Plan::of_seed(seed, &spec), start);
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.tally.add(&ran.tally);
         if ran.violation.is_some() {
-            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            *failed = Some(failed.map_or(seed, |other| other.min(seed)));
+            if found.failed.as_ref().is_none_or(|(other, _)| seed < *other) {
+                found.failed = Some((seed, ran));
+            }
+            return false;
         }
-        ran.violation.is_none()
+        let is_last = extent.time.is_some_and(|time| began.elapsed() >= time);
+        if found.objection.is_none()
+            && let Some(objection) = found.tally.objection(&spec, false)
+        {
+            ran.trace.complete();
+            found.objection = Some((seed, objection, ran.trace));
+        }
+        found.objection.is_none() && !is_last
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Some(seed) = failed else {
-        return Ok(Explored {
-            seeds: seeds.end - seeds.start,
-            requests: requests.into_inner(),
-            took: began.elapsed(),
-        });
-    };
-    match replay(explore, seed, start) {
-        Err(failure) => Err(failure),
-        // It failed before, so the program is not deterministic.
-        Ok(ran) => Err(Box::new(Failure::vanished(seed, ran.trace))),
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some((seed, ran)) = found.failed {
+        let plan = Plan::of_seed(seed, &spec);
+        return Err(failed(rules, &spec, plan, ran, start));
     }
+    let last = || {
+        let objection = found.tally.objection(&spec, true)?;
+        let seed = extent.seeds.start;
+        Some((seed, objection, trace(rules, seed, start)))
+    };
+    if let Some((seed, (check, what), trace)) = found.objection.or_else(last) {
+        return Err(Box::new(Failure {
+            seed,
+            check: check.to_owned(),
+            what,
+            actions: Vec::new(),
+            trace,
+            fails: 1,
+            runs: 1,
+            difference: None,
+            all_actions: 0,
+            settings: String::new(),
+        }));
+    }
+    Ok(explored(&found.tally, began))
 }
 
-/// Runs a seed twice. If it fails, shrinks the failure.
-fn replay(explore: &Explore, seed: u64, start: &Start<'_>) -> Result<Ran, Box<Failure>> {
-    let spec = Arc::new(explore.spec.clone());
-    let plan = Plan::of_seed(seed, &spec);
-    let first = run_plan(&spec, &plan, start, true);
-    let Some(violation) = first.violation.clone() else {
-        return Ok(first);
-    };
-    let second = run_plan(&spec, &plan, start, true);
-    let difference = Difference::between(&first.trace, &second.trace);
-    let small = shrink_plan(explore, &spec, &plan, start, &violation.0);
-    let last = run_plan(&spec, &small, start, true);
-    let is_same = |ran: &Ran| {
-        ran.violation
-            .as_ref()
-            .is_some_and(|(check, _)| *check == violation.0)
-    };
-    // A program that is not deterministic need not fail again.
-    let (small, last) = if is_same(&last) {
-        (small, last)
-    } else {
-        (plan.clone(), first)
-    };
-    Err(Box::new(Failure {
-        seed,
-        check: violation.0,
-        what: last.violation.map(|(_, what)| what).unwrap_or_default(),
-        all_actions: plan.steps.len(),
-        actions: planned(&small, &spec),
-        settings: settings(&small),
-        trace: last.trace,
-        difference,
-    }))
-}
-
-/// Removes actions and simplifies the rest while the same check fails.
-fn shrink_plan(
-    explore: &Explore,
+/// Runs a plan that has failed several times more. If it fails each time, the failure is shrunk. Otherwise the run that
+/// has failed is reported as it was.
+fn failed(
+    rules: &Rules,
     spec: &Arc<Spec>,
-    plan: &Plan,
-    start: &Start<'_>,
-    check: &str,
-) -> Plan {
-    let mut budget = explore.shrinks;
-    let fails = |plan: &Plan| {
-        let ran = run_plan(spec, plan, start, false);
-        ran.violation.is_some_and(|(name, _)| name == check)
+    plan: Plan,
+    first: Ran,
+    start: &Arc<Start>,
+) -> Box<Failure> {
+    let Some(violation) = first.violation.clone() else {
+        unreachable!("it has failed")
     };
-    let mut small = plan.clone();
-    loop {
-        let before = small.clone();
-        for settings in small.settings.simpler() {
-            simplify(&mut small, &mut budget, &fails, |plan| {
-                plan.settings = settings;
-            });
-            if small.settings != before.settings {
-                break;
-            }
+    let is_same = |ran: &Ran| {
+        let same = |other: &super::world::Violation| other.check == violation.check;
+        ran.violation.as_ref().is_some_and(same)
+    };
+    let (mut fails, mut runs, mut difference) = (1, 1, None);
+    // It would take its time again, and has nothing that could be shrunk.
+    let again = if violation.is_real_time { 0 } else { RUNS - 1 };
+    for _ in 0..again {
+        let ran = run_plan(spec, &plan, start);
+        runs += 1;
+        fails += usize::from(is_same(&ran));
+        if difference.is_none() {
+            difference = Difference::between(&first.trace, &ran.trace);
         }
-        let rest = small.clone();
-        small.steps = shrink(&small.steps, &mut budget, &mut |steps| {
-            fails(&Plan {
-                steps: steps.to_vec(),
-                ..rest.clone()
-            })
+    }
+    let all_actions = plan.actions().count();
+    let (mut small, mut last) = (plan, first);
+    if fails == runs && runs > 1 {
+        let mut budget = rules.shrinks;
+        let shrunk = simplify(&small, &mut budget, &|plan| {
+            is_same(&run_plan(spec, plan, start))
         });
-        let last = |plan: &Plan| plan.steps.last().map_or(Duration::ZERO, |step| step.at);
-        for wait in [Duration::ZERO, Duration::from_secs(1)] {
-            simplify(&mut small, &mut budget, &fails, |plan| {
-                plan.end = last(plan) + wait;
-            });
-        }
-        for index in 0..small.steps.len() {
-            // Everything from here on happens earlier.
-            for wait in [Duration::ZERO, Duration::from_secs(1)] {
-                simplify(&mut small, &mut budget, &fails, |plan| {
-                    move_up(plan, index, wait);
-                });
-            }
-        }
-        if small == before || budget == 0 {
-            return small;
+        let ran = run_plan(spec, &shrunk, start);
+        // A program that is not deterministic need not fail again.
+        if is_same(&ran) {
+            (small, last) = (shrunk, ran);
         }
     }
-}
-
-/// Moves a step, and what follows it, to a time after the step before it. It never moves it back.
-fn move_up(plan: &mut Plan, index: usize, wait: Duration) {
-    let before = index.checked_sub(1).and_then(|index| plan.steps.get(index));
-    let wanted = before.map_or(Duration::ZERO, |step| step.at) + wait;
-    let by = plan.steps[index].at.saturating_sub(wanted);
-    for step in &mut plan.steps[index..] {
-        step.at -= by;
-    }
-    plan.end -= by;
-}
-
-/// Keeps a change of a plan if it still fails.
-fn simplify(
-    plan: &mut Plan,
-    budget: &mut usize,
-    fails: &dyn Fn(&Plan) -> bool,
-    change: impl FnOnce(&mut Plan),
-) {
-    let mut simpler = plan.clone();
-    change(&mut simpler);
-    if simpler == *plan || simpler.end > plan.end || *budget == 0 {
-        return;
-    }
-    *budget -= 1;
-    if fails(&simpler) {
-        *plan = simpler;
-    }
+    Box::new(Failure {
+        seed: small.seed,
+        check: violation.check,
+        what: last
+            .violation
+            .map_or(violation.what, |violation| violation.what),
+        actions: planned(&small, spec),
+        trace: last.trace,
+        fails,
+        runs,
+        difference,
+        all_actions,
+        settings: settings(&small),
+    })
 }
 
 fn planned(plan: &Plan, spec: &Spec) -> Vec<Planned> {
-    let steps = plan.steps.iter().map(|step| Planned {
-        at: step.at,
-        what: super::describe::describe(&step.action, spec),
+    let actions = plan.actions().map(|(at, action)| Planned {
+        at,
+        what: describe::describe(action, spec),
     });
-    steps.collect()
+    actions.collect()
 }
 
 /// Describes what is unusual in a world.

@@ -4,7 +4,8 @@ use informer_core::transport::FailureKind;
 use informer_mock::Write;
 use informer_mock::service::{Boxed, Chunks, Connect, MockService, Opened, Part, Source};
 
-use super::process::{LifeBody, Process};
+use super::body::LifeBody;
+use super::process::Process;
 
 impl Process {
     /// Returns the server as a service for the client of kube-rs: `kube::Client::new(process.service(), "default")`.

@@ -22,6 +22,10 @@ pub(super) struct Spec {
     pub(super) actors: Vec<Actor>,
     pub(super) replicas: usize,
     pub(super) faults: Vec<FaultKind>,
+    /// Those that were asked for by name.
+    pub(super) named: Vec<FaultKind>,
+    /// Whether worlds spare what kube-runtime cannot bear.
+    pub(super) spares_kube: bool,
     pub(super) checks: Vec<Check>,
     pub(super) steps: usize,
     pub(super) patience: Duration,
@@ -50,6 +54,18 @@ impl Spec {
     /// Returns the objects that a slot belongs to.
     pub(super) fn objects_of(&self, slot: usize) -> &Objects {
         self.find(slot).0
+    }
+
+    /// Returns the index of the objects that a slot belongs to.
+    pub(super) fn index_of(&self, mut slot: usize) -> usize {
+        let holds = |objects: &Objects| match slot.checked_sub(objects.names.len()) {
+            Some(rest) => {
+                slot = rest;
+                false
+            }
+            None => true,
+        };
+        self.objects.iter().position(holds).unwrap_or(0)
     }
 
     /// Returns the objects and the name of a slot.
@@ -137,7 +153,9 @@ impl Objects {
 
     /// Returns the object with a name, in a variant; the first is the object as given.
     pub(super) fn make(&self, name: &str, variant: usize) -> Value {
-        let mut object = self.object.clone();
+        // Without the members that are null, which say what a change removes.
+        let mut object = Value::Object(serde_json::Map::new());
+        merge(&mut object, &self.object);
         if let Some(patch) = variant.checked_sub(1).and_then(|at| self.variants.get(at)) {
             merge(&mut object, patch);
         }

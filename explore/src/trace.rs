@@ -3,6 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use serde_json::Value;
+
 /// Everything that happened in a run, in order: actions, requests with their responses, and events.
 #[derive(Clone, Default, Debug)]
 pub struct Trace {
@@ -30,6 +32,8 @@ pub struct Entry {
     pub detail: String,
     /// A hash of the whole body, without the times in it.
     pub(super) hash: u64,
+    /// An event of a watch that is not described yet.
+    pub(super) raw: Vec<u8>,
 }
 
 /// The kind of an [`Entry`].
@@ -50,6 +54,8 @@ pub enum EntryKind {
     Event,
     /// A process starts, ends or dies, or a check fails.
     Note,
+    /// The program logs a line with `tracing`.
+    Log,
 }
 
 /// The longest text of a body in a trace.
@@ -83,6 +89,26 @@ impl Trace {
         own.map(|entry| format!("{} #{:08x}", Line(self, entry), entry.hash as u32))
     }
 
+    /// Describes the events of watches. Bookmarks come every minute and change nothing, so they are left out.
+    pub(super) fn complete(&mut self) {
+        self.entries.retain_mut(|entry| {
+            if entry.raw.is_empty() {
+                return true;
+            }
+            let raw = core::mem::take(&mut entry.raw);
+            let Ok(event) = serde_json::from_slice::<Value>(&raw) else {
+                entry.what = format!("{} bytes of a watch", raw.len());
+                return true;
+            };
+            if event["type"] == "BOOKMARK" {
+                return false;
+            }
+            entry.what = event_text(&event);
+            entry.detail = shorten(event["object"].to_string().as_bytes());
+            true
+        });
+    }
+
     /// Returns the lane with a name, which is added if it is new.
     pub(super) fn lane(&mut self, name: &str) -> usize {
         if let Some(index) = self.lanes.iter().position(|own| own == name) {
@@ -113,6 +139,7 @@ impl fmt::Display for Line<'_> {
             EntryKind::Response | EntryKind::Event => "<-",
             EntryKind::Failure => "<x",
             EntryKind::Note => "!",
+            EntryKind::Log => "|",
         };
         let lane = trace.lanes.get(entry.lane).map_or("", String::as_str);
         let time = seconds(entry.at);
@@ -121,6 +148,23 @@ impl fmt::Display for Line<'_> {
             write!(f, "  {}", entry.detail)?;
         }
         Ok(())
+    }
+}
+
+/// Describes an event of a watch.
+fn event_text(event: &Value) -> String {
+    let object = &event["object"];
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let version = object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or("-");
+    let event = event["type"].as_str().unwrap_or("an event without a type");
+    match event {
+        "ERROR" => format!("ERROR {}", object["message"]),
+        event => {
+            let key = super::world::key_of(object);
+            format!("{event} {kind} {key} at {version}")
+        }
     }
 }
 

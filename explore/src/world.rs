@@ -13,11 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use informer_core::{Instant, OwnedResource, Timer as _};
 use serde_json::Value;
 
-use super::action::{CrashAt, WriteFault};
+use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::connect::body_of;
+use super::context;
 use super::plan::Settings;
 use super::process::Life;
-use super::spec::Spec;
+use super::spec::{Check, Spec};
+use super::tally::Tally;
 use super::trace::{self, Entry, EntryKind, Trace};
 use informer_mock::FakeServer;
 use informer_mock::Mock;
@@ -95,9 +97,8 @@ pub(super) struct Shared {
     pub(super) spec: Arc<Spec>,
     pub(super) seed: u64,
     pub(super) settings: Settings,
-    /// Whether the events of watches are recorded.
-    pub(super) verbose: bool,
     start: Instant,
+    tokio_start: tokio::time::Instant,
     state: Mutex<State>,
     outside: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
@@ -106,9 +107,14 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) trace: Trace,
-    pub(super) violation: Option<(String, String)>,
+    pub(super) violation: Option<Violation>,
+    /// Whether the run has ended: what happens then is no part of it.
+    pub(super) is_over: bool,
     pub(super) requests: usize,
+    pub(super) tally: Tally,
     pub(super) write_faults: Vec<(WriteFault, u64)>,
+    /// Each with the number of reads that it still meets.
+    pub(super) read_faults: Vec<(ReadFault, u64)>,
     pub(super) crashes: Vec<PlannedCrash>,
     /// The times until which replicas reach no server.
     pub(super) partitions: BTreeMap<usize, Instant>,
@@ -122,6 +128,15 @@ pub(super) struct State {
     main: Option<Waker>,
 }
 
+/// A check that fails.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Violation {
+    pub(super) check: String,
+    pub(super) what: String,
+    /// Whether real time decided it, so that it is slow to repeat.
+    pub(super) is_real_time: bool,
+}
+
 /// A process that dies at one of its writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedCrash {
@@ -132,7 +147,7 @@ pub(super) struct PlannedCrash {
 }
 
 impl Shared {
-    pub(super) fn new(spec: &Arc<Spec>, seed: u64, settings: Settings, verbose: bool) -> Arc<Self> {
+    pub(super) fn new(spec: &Arc<Spec>, seed: u64, settings: Settings) -> Arc<Self> {
         let mut config = spec.config.clone();
         config.watch_list &= settings.streams;
         config.bookmarks &= settings.bookmarks;
@@ -158,8 +173,8 @@ impl Shared {
             spec: Arc::clone(spec),
             seed,
             settings,
-            verbose,
             start,
+            tokio_start: tokio::time::Instant::now(),
             state: Mutex::new(state),
             outside: Mutex::default(),
         })
@@ -176,6 +191,22 @@ impl Shared {
 
     pub(super) fn elapsed(&self) -> Duration {
         self.now().saturating_duration_since(self.start)
+    }
+
+    /// Returns the start of the run by tokio's clock, and the time of day then, in nanoseconds since the Unix epoch.
+    pub(super) fn clock(&self) -> (tokio::time::Instant, u64) {
+        let epoch = self.mock.read(|server| server.config().epoch);
+        (self.tokio_start, epoch.saturating_mul(1_000_000_000))
+    }
+
+    /// Returns the time by which the clock of a replica is ahead.
+    pub(super) const fn skew(&self, replica: usize) -> Duration {
+        Duration::from_secs(self.settings.skew * replica as u64)
+    }
+
+    /// Counts a fault that had an effect.
+    pub(super) fn fired(&self, kind: FaultKind) {
+        *self.state().tally.faults.entry(kind).or_default() += 1;
     }
 
     pub(super) fn outside<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
@@ -245,12 +276,25 @@ impl Shared {
             peer,
             request,
             what,
-            detail: if self.verbose {
-                trace::shorten(body)
-            } else {
-                String::new()
-            },
+            detail: trace::shorten(body),
+            raw: Vec::new(),
             hash: trace::hash(body),
+        });
+    }
+
+    /// Records an event of a watch, which is described when the run has failed.
+    pub(super) fn record_event(&self, lane: usize, request: usize, raw: Vec<u8>) {
+        let at = self.elapsed();
+        self.state().trace.entries.push(Entry {
+            at,
+            kind: EntryKind::Event,
+            lane,
+            peer: trace::SERVER,
+            request: Some(request),
+            what: String::new(),
+            detail: String::new(),
+            hash: 0,
+            raw,
         });
     }
 
@@ -260,11 +304,24 @@ impl Shared {
 
     /// Records that a check fails, and ends the run. Only the first one counts.
     pub(super) fn violate(&self, check: &str, what: &str) {
+        self.fail(check, what, false);
+    }
+
+    /// Like [`violate`](Self::violate), if real time decides that it fails.
+    pub(super) fn violate_in_real_time(&self, check: &str, what: &str) {
+        self.fail(check, what, true);
+    }
+
+    fn fail(&self, check: &str, what: &str, is_real_time: bool) {
         let is_first = {
             let mut state = self.state();
-            let is_first = state.violation.is_none();
+            let is_first = state.violation.is_none() && !state.is_over;
             if is_first {
-                state.violation = Some((check.to_owned(), what.to_owned()));
+                state.violation = Some(Violation {
+                    check: check.to_owned(),
+                    what: what.to_owned(),
+                    is_real_time,
+                });
             }
             is_first
         };
@@ -281,11 +338,8 @@ impl Shared {
         if !["leases", "events", ""].contains(&plural) {
             self.state().activity += 1;
         }
-        let world = World {
-            shared: Arc::clone(self),
-        };
         for check in self.spec.checks.iter().filter(|check| check.always) {
-            if let Err(what) = (check.test)(&world) {
+            if let Err(what) = self.test(check) {
                 self.violate(&check.name, &what);
             }
         }
@@ -294,13 +348,18 @@ impl Shared {
 
     /// Checks what must hold in the end. Returns the name of the first check that fails, and why.
     pub(super) fn check_end(self: &Arc<Self>) -> Result<(), (String, String)> {
+        for check in &self.spec.checks {
+            self.test(check)
+                .map_err(|what| (check.name.clone(), what))?;
+        }
+        Ok(())
+    }
+
+    fn test(self: &Arc<Self>, check: &Check) -> Result<(), String> {
         let world = World {
             shared: Arc::clone(self),
         };
-        for check in &self.spec.checks {
-            (check.test)(&world).map_err(|what| (check.name.clone(), what))?;
-        }
-        Ok(())
+        context::catch(|| (check.test)(&world))
     }
 }
 

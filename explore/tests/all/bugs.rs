@@ -12,15 +12,17 @@ use tokio::time::{Instant, sleep};
 fn finds<F: Future<Output = ()> + 'static>(
     rules: Explore,
     check: &str,
-    program: impl Fn(Process, bool) -> F + Sync,
+    program: impl Fn(Process, bool) -> F + Send + Sync + Copy + 'static,
 ) {
     // They look at everything every second, so less patience suffices, and saves time.
     let rules = rules.patience(Duration::from_secs(300)).shrinks(150);
     rules
         .clone()
         .seeds(150)
-        .run(|process| program(process, false));
-    let failure = rules.seeds(1_000).find(|process| program(process, true));
+        .run(move |process| program(process, false));
+    let failure = rules
+        .seeds(1_000)
+        .find(move |process| program(process, true));
     let failure = failure.unwrap_err();
     assert_eq!(failure.check, check, "{failure}");
     assert_eq!(failure.difference, None, "{failure}");

@@ -12,11 +12,12 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The faults, and what a process sees of each.
-const SYMPTOMS: [(FaultKind, &str); 18] = [
+const SYMPTOMS: [(FaultKind, &str); 19] = [
     (FaultKind::Stale, "a read is older than what was seen"),
     (FaultKind::Unobserved, "a version has expired"),
     (FaultKind::Crash, "it is started again"),
     (FaultKind::Expired, "a version has expired"),
+    (FaultKind::Gone, "a watch gets the status 410"),
     (FaultKind::Cut, "a watch is cut"),
     (FaultKind::Silence, "a watch does not end"),
     (FaultKind::Restart, "a server is down"),
@@ -292,7 +293,8 @@ impl Watcher {
         };
         if head.status != 200 {
             if head.status == 410 {
-                self.expired();
+                self.seen.note("a watch gets the status 410");
+                self.version = 0;
             }
             return;
         }

@@ -4,3 +4,6 @@
 mod bugs;
 mod explore;
 mod faults;
+#[cfg(feature = "kube")]
+mod kube;
+mod reports;

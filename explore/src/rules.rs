@@ -1,0 +1,14 @@
+//! What is explored, and how far.
+
+use core::time::Duration;
+
+use super::spec::Spec;
+
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) spec: Spec,
+    pub(super) seeds: u64,
+    /// For how long seeds are begun, instead of their number.
+    pub(super) time: Option<Duration>,
+    pub(super) shrinks: usize,
+}

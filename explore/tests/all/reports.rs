@@ -1,0 +1,268 @@
+//! What a report says, and what fails besides the checks: nothing misleads.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use informer_explore::{Explore, Failure, FaultKind, Objects, Process};
+use informer_mock::json;
+use tokio::time::sleep;
+
+fn maps() -> Objects {
+    Objects::new("configmaps", json!({ "metadata": { "namespace": "prod" } }))
+}
+
+fn rules() -> Explore {
+    Explore::new().objects(maps())
+}
+
+/// Reads for ever.
+async fn look(process: Process) {
+    loop {
+        let _ = process.client().list("configmaps", "prod").await;
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn fails<F: Future<Output = ()> + 'static>(
+    rules: &Explore,
+    program: impl Fn(Process) -> F + Send + Sync + 'static,
+) -> Failure {
+    *rules.find(program).unwrap_err()
+}
+
+#[test]
+fn a_run_that_fails_now_and_then_is_reported_as_it_was() {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    async fn sometimes(process: Process) {
+        let round = COUNT.fetch_add(1, Ordering::Relaxed);
+        let map = json!({ "metadata": { "namespace": "prod", "name": format!("own-{round}") } });
+        let _ = process.client().create("configmaps", &map).await;
+        core::future::pending::<()>().await;
+    }
+    let rules = Explore::new()
+        .faults([])
+        .check("the fourth is never made", |world| {
+            match world.get("configmaps", "prod", "own-3") {
+                Some(_) => Err("there is the fourth".to_owned()),
+                None => Ok(()),
+            }
+        });
+    let failure = fails(&rules, sometimes);
+    assert_eq!(failure.check, "the fourth is never made");
+    assert_eq!(failure.what, "there is the fourth");
+    assert_eq!((failure.fails, failure.runs), (1, 6));
+    assert!(failure.difference.is_some());
+    let text = failure.to_string();
+    for part in [
+        "NOT DETERMINISTIC: it has failed in 1 of 6 runs of this seed",
+        "The first difference is line 0 of their requests",
+        "a static variable",
+        "\"own-3\"",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(failure.html().contains("in 1 of 6 runs"));
+}
+
+#[test]
+fn runs_that_prove_nothing_fail() {
+    async fn nothing(_: Process) {
+        core::future::pending::<()>().await;
+    }
+    let failure = fails(&rules(), nothing);
+    assert_eq!(failure.check, "the program sends requests");
+    assert!(failure.what.contains("`process.client()`"), "{failure}");
+
+    // The server refuses a label that is no text.
+    let refused = json!({ "metadata": { "namespace": "prod", "labels": { "a": "not valid!" } } });
+    let refused = Explore::new().objects(Objects::new("configmaps", refused));
+    let failure = fails(&refused, look);
+    assert_eq!(failure.check, "users can write their objects");
+    assert!(failure.what.contains("configmaps"), "{failure}");
+    assert!(failure.what.contains("422"), "{failure}");
+
+    // The first is accepted, and the change is not.
+    let changed = maps().changed(json!({ "metadata": { "labels": { "a": "not valid!" } } }));
+    let failure = fails(&Explore::new().objects(changed), look);
+    assert!(failure.what.contains("with the change"), "{failure}");
+
+    let never = rules().faults([FaultKind::Conflict]).seeds(200);
+    let failure = fails(&never, look);
+    assert_eq!(failure.check, "each fault that was asked for occurs");
+    assert!(failure.what.contains("Conflict"), "{failure}");
+}
+
+#[test]
+fn panics_of_all_tasks_and_of_checks_are_failures() {
+    async fn spawns(process: Process) {
+        let _ = process.client().list("configmaps", "prod").await;
+        tokio::spawn(async { panic!("a planted panic") });
+        core::future::pending::<()>().await;
+    }
+    let failure = fails(&rules(), spawns);
+    assert_eq!(failure.check, "it does not panic");
+    assert!(
+        failure.what.starts_with("a planted panic, at "),
+        "{failure}"
+    );
+
+    async fn blocking(process: Process) {
+        let _ = process.client().list("configmaps", "prod").await;
+        let _ = tokio::task::spawn_blocking(|| panic!("a planted panic")).await;
+        core::future::pending::<()>().await;
+    }
+    assert_eq!(fails(&rules(), blocking).check, "it does not panic");
+
+    let asserts = rules().check("it is as planned", |_| panic!("a check that asserts"));
+    let failure = fails(&asserts, look);
+    assert_eq!(failure.check, "it is as planned");
+    assert_eq!(
+        failure.what,
+        "the check panics: a check that asserts, at {place}".replace("{place}", &place(&failure))
+    );
+}
+
+/// Returns the place that a text ends with.
+fn place(failure: &Failure) -> String {
+    let place = failure.what.rsplit(", at ").next();
+    place.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn programs_that_never_wait_are_failures() {
+    async fn polled(process: Process) {
+        let _ = process.client().list("configmaps", "prod").await;
+        loop {
+            tokio::task::yield_now().await;
+        }
+    }
+    let failure = fails(&rules(), polled);
+    assert_eq!(failure.check, "it waits between its rounds");
+    assert!(
+        failure.what.contains("100000 times at one instant"),
+        "{failure}"
+    );
+
+    async fn spawned(process: Process) {
+        let _ = process.client().list("configmaps", "prod").await;
+        tokio::spawn(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+        core::future::pending::<()>().await;
+    }
+    let failure = fails(&rules(), spawned);
+    assert_eq!(failure.check, "it waits between its rounds");
+    assert!(
+        failure.what.contains("of the processor at one instant"),
+        "{failure}"
+    );
+    assert_eq!((failure.fails, failure.runs), (1, 1));
+}
+
+#[test]
+fn a_composite_is_shrunk_as_a_whole() {
+    /// Deletes what it has not seen for a minute: a watch that was cut is no silence.
+    async fn create(process: Process) {
+        let client = process.client();
+        loop {
+            for map in client.list("configmaps", "prod").await.unwrap_or_default() {
+                let name = &map["metadata"]["name"];
+                let secret = json!({ "metadata": { "namespace": "prod", "name": name } });
+                let _ = client.create("secrets", &secret).await;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    let rules = rules()
+        .faults([FaultKind::Unobserved])
+        .check("no Secret is made", |world| {
+            if world.objects("secrets").is_empty() {
+                Ok(())
+            } else {
+                Err("there is one".to_owned())
+            }
+        });
+    let failure = fails(&rules, create);
+    let what: Vec<_> = failure.actions.iter().map(|action| &*action.what).collect();
+    // Either without the fault, or with all of it.
+    let has = |part: &str| what.iter().any(|what| what.contains(part));
+    assert_eq!(has("fall silent"), has("are reset"), "{failure}");
+    assert_eq!(failure.actions.len(), 1, "{failure}");
+}
+
+#[test]
+fn traces_have_bodies_of_reads_and_log_lines() {
+    async fn logs(process: Process) {
+        for _ in 0..3 {
+            let maps = process.client().list("configmaps", "prod").await;
+            tracing::info!(count = maps.unwrap_or_default().len(), "has read");
+            tracing::debug!("is not shown");
+            sleep(Duration::from_secs(1)).await;
+        }
+        core::future::pending::<()>().await;
+    }
+    let trace = rules().faults([]).trace(3, logs);
+    let text = trace.to_string();
+    for part in ["has read count=", "\"kind\":\"ConfigMapList\"", "|  INFO"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("is not shown"), "{text}");
+}
+
+#[test]
+fn an_exploration_counts_faults_and_deaths() {
+    let explored = rules().seeds(40).find(look).unwrap();
+    assert!(explored.deaths > 0, "{explored}");
+    assert!(explored.faults[&FaultKind::Slow] > 0, "{explored}");
+    assert!(
+        !explored.faults.contains_key(&FaultKind::Conflict),
+        "it does not write: {explored}"
+    );
+    let text = explored.to_string();
+    assert!(text.contains("every check holds. Processes died"), "{text}");
+}
+
+#[test]
+fn a_time_limits_an_exploration() {
+    let explored = rules().time(Duration::ZERO).find(look).unwrap();
+    assert!((1..100).contains(&explored.seeds), "{explored}");
+}
+
+/// Random bytes and the time of day follow from the seed, in spawned tasks as well.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn random_bytes_and_the_time_of_day_are_those_of_the_world() {
+    async fn random(process: Process) {
+        tokio::spawn(async move {
+            loop {
+                let keys = std::collections::HashMap::from([(1, "a"), (2, "b"), (3, "c")]);
+                let order: String = keys.values().copied().collect();
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+                let own = process.now().duration_since(UNIX_EPOCH).unwrap();
+                assert_eq!(now.as_millis(), own.as_millis());
+                let data = json!({ "order": order, "now": now.as_secs().to_string(), "dice": fastrand::u64(..).to_string() });
+                let map = json!({ "metadata": { "namespace": "prod", "generateName": "own-" }, "data": data });
+                let _ = process.client().create("secrets", &map).await;
+                sleep(Duration::from_millis(fastrand::u64(1..5_000))).await;
+            }
+        });
+        sleep(Duration::from_secs(300)).await;
+    }
+    let run = |seed| -> Vec<String> {
+        let rules = rules().without(FaultKind::Crash);
+        rules
+            .patience(Duration::from_secs(60))
+            .trace(seed, random)
+            .requests()
+            .collect()
+    };
+    let first = run(1);
+    assert!(first.len() > 20, "{first:#?}");
+    for _ in 0..10 {
+        assert_eq!(run(1), first);
+    }
+    assert_ne!(run(2), first);
+}
