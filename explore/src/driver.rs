@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::action::{Action, CrashAt, UserChange};
 use super::describe::describe;
 use super::dice::Dice;
+use super::invariants::{Invariant, start_again};
 use super::plan::Plan;
 use super::run::Slots;
 use super::trace::{EntryKind, SERVER};
@@ -365,21 +366,20 @@ impl<'a> Driver<'a> {
     /// Waits until nothing changes any more and all checks hold.
     async fn come_to_rest(&mut self) {
         let (patience, settle) = (self.shared.spec.patience, self.shared.spec.settle);
-        let end = self.shared.now() + patience;
+        let mut end = self.shared.now() + patience;
         let mut failed = None;
         loop {
-            let before = self.shared.state().activity;
-            self.pass_until(self.shared.now() + settle).await;
-            let rests = {
-                let state = self.shared.state();
-                // A process that is dead may do something when it starts again.
-                state.activity == before && state.absent == 0
-            };
-            if rests {
-                failed = match self.shared.check_end() {
-                    Ok(()) => return,
+            self.shared.begin_rest();
+            if self.rests_for(settle).await {
+                let checked = self.shared.check_end();
+                failed = match checked.and_then(|()| self.shared.check_rest()) {
+                    Ok(()) => return self.start_at_rest().await,
                     Err(failed) => Some(failed),
                 };
+            }
+            if self.shared.state().absent > 0 {
+                // A process that is down can do nothing.
+                end = self.shared.now() + patience;
             }
             if self.shared.now() < end {
                 continue;
@@ -399,6 +399,39 @@ impl<'a> Driver<'a> {
         }
     }
 }
+
+/// # A start at rest
+impl Driver<'_> {
+    /// Lets time pass. Returns whether nothing has changed, and all processes run.
+    async fn rests_for(&mut self, time: Duration) -> bool {
+        let before = self.shared.state().activity;
+        self.pass_until(self.shared.now() + time).await;
+        let state = self.shared.state();
+        // A process that is dead may do something when it starts again.
+        state.activity == before && state.absent == 0
+    }
+
+    /// In some runs, kills the program and checks that its start changes nothing. What a watch has missed is work of
+    /// the program itself first, so it has some time to notice that.
+    async fn start_at_rest(&mut self) {
+        let shared = self.shared;
+        let is_checked = Dice::of(&[shared.seed, 11]).one_in(4);
+        if !is_checked || !shared.spec.keeps(Invariant::StartChangesNothing) {
+            return;
+        }
+        if !self.rests_for(QUIET).await && !self.rests_for(QUIET).await {
+            shared.note("the start at rest is not checked: something changes every few minutes");
+            return;
+        }
+        let before = start_again(shared);
+        let end = shared.now() + shared.spec.patience;
+        while !self.rests_for(shared.spec.settle).await && shared.now() < end {}
+        shared.check_start(&before);
+    }
+}
+
+/// How long nothing changes before the program is started at rest. Clients reopen watches that are half open earlier.
+const QUIET: Duration = Duration::from_secs(330);
 
 fn times(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)

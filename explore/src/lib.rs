@@ -95,6 +95,7 @@ mod dice;
 mod driver;
 mod failure;
 mod interpose;
+mod invariants;
 #[cfg(feature = "kube")]
 mod kube;
 mod logs;
@@ -131,6 +132,7 @@ pub use action::FaultKind;
 pub use actors::{Actor, Cluster};
 pub use connect::{ApiError, Client, ProcessBody, ProcessTransport};
 pub use failure::{Difference, Failure, Planned};
+pub use invariants::Invariant;
 #[cfg(feature = "kube")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kube")))]
 pub use kube::{Env, Kube, kube};
@@ -179,6 +181,7 @@ impl<P> Explore<P> {
             named: Vec::new(),
             spares_kube: false,
             checks: Vec::new(),
+            invariants: Invariant::ALL.into(),
             steps: 30,
             patience: Duration::from_secs(30 * 60),
             settle: Duration::from_secs(30),
@@ -259,7 +262,7 @@ impl<P> Explore<P> {
 /// # Checks
 ///
 /// A check returns what is wrong. A panic of the program is a failure too, and so is a program that does not come to
-/// rest.
+/// rest, or breaks an [`Invariant`].
 impl<P> Explore<P> {
     /// Adds what must hold in the end: all faults are over, and nothing changes any more.
     pub fn check(
@@ -277,6 +280,12 @@ impl<P> Explore<P> {
         test: impl Fn(&World) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         self.add(name, true, test)
+    }
+
+    /// Removes an invariant, for a program that is meant to differ.
+    pub fn without_invariant(mut self, invariant: Invariant) -> Self {
+        self.rules.spec.invariants.retain(|own| *own != invariant);
+        self
     }
 
     fn add(

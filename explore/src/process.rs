@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::body::LifeBody;
 use super::dice::Dice;
+use super::invariants::object_at;
 use super::trace::{EntryKind, SERVER};
 use super::world::{Shared, World, plural_of};
 use informer_mock::FakeServer;
@@ -159,11 +160,16 @@ impl Life {
             .down
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = down;
-        self.shared.state().tally.deaths += 1;
-        self.shared.fired(FaultKind::Crash);
         self.shared
             .record(self.lane, EntryKind::Note, format!("dies {why}"));
         self.shared.wake_main();
+    }
+
+    /// Ends the process by a planned crash.
+    pub(super) fn crash(&self, why: &str, down: Duration) {
+        self.shared.state().tally.deaths += 1;
+        self.shared.fired(FaultKind::Crash);
+        self.die(why, down);
     }
 
     /// Runs a future while the process is alive. After its death, the future never ends.
@@ -264,7 +270,7 @@ impl Life {
                 CrashAt::AfterWrite => "after its write took effect, before the response",
                 CrashAt::BeforeWrite | CrashAt::Now => "before it sends this",
             };
-            self.die(why, crash.down);
+            self.crash(why, crash.down);
             pending::<()>().await;
         }
     }
@@ -310,6 +316,7 @@ impl Life {
     ) -> Result<(ResponseHead, LifeBody), FailureKind> {
         let sent = async {
             let number = self.begin(SERVER, &format!("GET {}", without_timeout(target)), b"");
+            self.note_request(target, false);
             self.reach().await;
             let most = self.shared.settings.read_ms.max(1);
             let time = Dice::of(&[self.shared.seed, number as u64, 8]).below(most);
@@ -351,6 +358,7 @@ impl Life {
     ) -> Result<(u16, Vec<u8>), FailureKind> {
         let sent = async {
             let number = self.begin(SERVER, &format!("{method} {target}"), body);
+            self.note_request(target, true);
             self.reach().await;
             self.crash_at(CrashAt::BeforeWrite).await;
             self.travel(number).await;
@@ -411,11 +419,23 @@ impl Life {
             | None => {}
         }
         let now = self.shared.now();
+        let world = World {
+            shared: Arc::clone(&self.shared),
+        };
+        let object = object_at(&world, write.target);
         let (before, answer, after) = self.shared.mock.with(|server| {
             let before = server.version();
             let answer = server.execute(now, write);
             (before, answer, server.version())
         });
+        if answer.0 < 300 {
+            let changed = object_at(&world, write.target);
+            self.note_write(
+                write.method,
+                write.target,
+                (object.as_ref(), changed.as_ref()),
+            );
+        }
         if before != after {
             self.shared.changed(plural_of(write.target));
         }

@@ -234,7 +234,7 @@ impl Slots {
     pub(super) fn kill(&self, shared: &Shared, replica: usize, down: Duration) {
         let lives = shared.lives();
         for life in lives.iter().filter(|life| life.replica == replica) {
-            life.die("wherever it is", down);
+            life.crash("wherever it is", down);
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::action::FaultKind;
 use super::actors::Actor;
+use super::invariants::Invariant;
 use super::world::World;
 use informer_mock::Config;
 use informer_mock::FakeServer;
@@ -27,6 +28,7 @@ pub(super) struct Spec {
     /// Whether worlds spare what kube-runtime cannot bear.
     pub(super) spares_kube: bool,
     pub(super) checks: Vec<Check>,
+    pub(super) invariants: Vec<Invariant>,
     pub(super) steps: usize,
     pub(super) patience: Duration,
     pub(super) settle: Duration,

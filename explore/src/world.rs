@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::connect::body_of;
 use super::context;
+use super::invariants::{Holder, Rest};
 use super::plan::Settings;
 use super::process::Life;
 use super::spec::{Check, Spec};
@@ -112,6 +113,10 @@ pub(super) struct State {
     pub(super) is_over: bool,
     pub(super) requests: usize,
     pub(super) tally: Tally,
+    /// What happens at rest.
+    pub(super) rest: Rest,
+    /// The processes that hold Leases, by the path of the Lease.
+    pub(super) holders: BTreeMap<String, Holder>,
     pub(super) write_faults: Vec<(WriteFault, u64)>,
     /// Each with the number of reads that it still meets.
     pub(super) read_faults: Vec<(ReadFault, u64)>,

@@ -4,6 +4,7 @@
 mod bugs;
 mod explore;
 mod faults;
+mod invariants;
 #[cfg(feature = "kube")]
 mod kube;
 mod reports;

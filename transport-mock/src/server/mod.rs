@@ -265,6 +265,14 @@ impl FakeServer {
         Some(resource.namespaced(kind.namespaced).into())
     }
 
+    /// Iterates over all resources that the server has.
+    pub fn resources(&self) -> impl Iterator<Item = OwnedResource> {
+        self.store.kinds().map(|kind| {
+            let resource = Resource::new(&kind.group, &kind.version, &kind.plural).kind(&kind.kind);
+            resource.namespaced(kind.namespaced).into()
+        })
+    }
+
     fn find(&self, name: &str) -> Result<usize, MutationError> {
         self.store
             .kinds()

@@ -1,0 +1,201 @@
+//! Invariants find bugs without a check of an author, and are silent on the same programs without the bug.
+
+use core::time::Duration;
+
+use informer_explore::{Client, Explore, Invariant, Objects, Process};
+use informer_mock::json;
+use serde_json::Value;
+use tokio::time::sleep;
+
+fn rules() -> Explore {
+    let map = Objects::new("configmaps", json!({ "metadata": { "namespace": "prod" } }));
+    let rules = Explore::new().objects(map).edited("configmaps");
+    rules.patience(Duration::from_secs(120)).shrinks(50)
+}
+
+/// Explores a program without its bug, and with it, and with the invariant switched off.
+fn finds<F: Future<Output = ()> + 'static>(
+    invariant: Invariant,
+    check: &str,
+    rules: &Explore,
+    program: impl Fn(Process, bool) -> F + Send + Sync + Copy + 'static,
+) {
+    let calm = rules.clone().seeds(100);
+    calm.run(move |process| program(process, false));
+    let failure = rules.find(move |process| program(process, true));
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.check, check, "{failure}");
+    assert_eq!(failure.difference, None, "{failure}");
+    let off = calm.seeds(40).without_invariant(invariant);
+    let result = off.find(move |process| program(process, true));
+    assert!(result.is_ok_and(|explored| explored.seeds == 40));
+}
+
+async fn maps(client: &Client) -> Vec<Value> {
+    client.list("configmaps", "prod").await.unwrap_or_default()
+}
+
+fn name(map: &Value) -> &str {
+    map["metadata"]["name"].as_str().unwrap()
+}
+
+#[test]
+fn an_object_that_waits_in_its_deletion() {
+    const OWN: &str = "example.com/own";
+    async fn protect(process: Process, bug: bool) {
+        let client = process.client();
+        loop {
+            for map in maps(&client).await {
+                let metadata = &map["metadata"];
+                let is_deleted = !metadata["deletionTimestamp"].is_null();
+                let has = metadata["finalizers"][0] == OWN;
+                let finalizers = match (is_deleted, has) {
+                    (false, false) => json!([OWN]),
+                    (true, true) if !bug => Value::Null,
+                    _ => continue,
+                };
+                let version = &metadata["resourceVersion"];
+                let patch =
+                    json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
+                // The next round repeats what fails.
+                let _ = client.patch("configmaps", "prod", name(&map), &patch).await;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    let check = "no object waits in its deletion";
+    finds(Invariant::DeletionsEnd, check, &rules(), protect);
+}
+
+#[test]
+fn a_program_that_is_busy_at_rest() {
+    async fn poll(process: Process, bug: bool) {
+        let client = process.client();
+        loop {
+            let _ = maps(&client).await;
+            let pause = if bug { 15 } else { 1_000 };
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+    let check = "it is quiet at rest";
+    rules().seeds(100).run(|process| poll(process, false));
+    let failure = rules().find(|process| poll(process, true)).unwrap_err();
+    assert_eq!(failure.check, check, "{failure}");
+}
+
+#[test]
+fn writes_without_an_effect_at_rest() {
+    async fn label(process: Process, bug: bool) {
+        let client = process.client();
+        loop {
+            for map in maps(&client).await {
+                if bug || map["metadata"]["labels"]["seen"] != "yes" {
+                    let patch = json!({ "metadata": { "labels": { "seen": "yes" } } });
+                    let _ = client.patch("configmaps", "prod", name(&map), &patch).await;
+                }
+            }
+            sleep(Duration::from_secs(2)).await;
+        }
+    }
+    let check = "it is quiet at rest";
+    finds(Invariant::QuietAtRest, check, &rules(), label);
+}
+
+#[test]
+fn a_start_that_changes_something() {
+    async fn claim(process: Process, bug: bool) {
+        let client = process.client();
+        let own = if bug {
+            process.pod()
+        } else {
+            "controller".to_owned()
+        };
+        loop {
+            for map in maps(&client).await {
+                if map["data"]["by"] != *own {
+                    let patch = json!({ "data": { "by": own } });
+                    let _ = client.patch("configmaps", "prod", name(&map), &patch).await;
+                }
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    let check = "a start at rest changes nothing";
+    finds(Invariant::StartChangesNothing, check, &rules(), claim);
+}
+
+#[test]
+fn an_annotation_of_another_client_that_is_lost() {
+    async fn count(process: Process, bug: bool) {
+        let client = process.client();
+        loop {
+            for mut map in maps(&client).await {
+                if map["data"]["counted"] == "yes" {
+                    continue;
+                }
+                map["data"]["counted"] = "yes".into();
+                if bug && let Value::Object(metadata) = &mut map["metadata"] {
+                    metadata.remove("resourceVersion");
+                }
+                let _ = client.replace("configmaps", &map).await;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    let check = "no annotation of another client is lost";
+    finds(Invariant::ForeignFieldsStay, check, &rules(), count);
+}
+
+#[test]
+fn a_replica_that_writes_without_leading() {
+    const LEASES: &str = "leases.coordination.k8s.io";
+    const TERM: u32 = 15;
+
+    /// Leads while it renews a Lease in time. The bug writes whether or not it leads.
+    async fn lead(process: Process, bug: bool) {
+        let client = process.client();
+        let (mut version, mut unchanged) = (String::new(), 0);
+        loop {
+            sleep(Duration::from_secs(1)).await;
+            let asked = tokio::time::Instant::now();
+            let leads = match client.get(LEASES, "prod", "leader").await {
+                Err(_) => false,
+                Ok(None) => {
+                    let lease = lease(&process, "");
+                    client.create(LEASES, &lease).await.is_ok()
+                }
+                Ok(Some(found)) => {
+                    let now = found["metadata"]["resourceVersion"].as_str().unwrap();
+                    unchanged = if version == now { unchanged + 1 } else { 0 };
+                    now.clone_into(&mut version);
+                    let is_own = found["spec"]["holderIdentity"] == *process.pod();
+                    let lease = lease(&process, &version);
+                    (is_own || unchanged > TERM) && client.replace(LEASES, &lease).await.is_ok()
+                }
+            };
+            let is_late = asked.elapsed() > Duration::from_secs(5);
+            if (leads && !is_late) || bug {
+                for map in maps(&client).await {
+                    if asked.elapsed() < Duration::from_secs(7) && map["data"]["by"] != "a leader" {
+                        let patch = json!({ "data": { "by": "a leader" } });
+                        let _ = client.patch("configmaps", "prod", name(&map), &patch).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lease(process: &Process, version: &str) -> Value {
+        let now = process.now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let mut metadata = json!({ "namespace": "prod", "name": "leader" });
+        if !version.is_empty() {
+            metadata["resourceVersion"] = version.into();
+        }
+        // Each renewal is a change.
+        metadata["annotations"]["at"] = now.as_millis().to_string().into();
+        json!({ "metadata": metadata, "spec": { "holderIdentity": process.pod() } })
+    }
+
+    let check = "only the leader writes";
+    finds(Invariant::OneWriter, check, &rules().replicas(2), lead);
+}
