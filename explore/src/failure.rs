@@ -22,6 +22,8 @@ const REASONS: &str = "Usual reasons:
 pub struct Failure {
     /// The seed.
     pub seed: u64,
+    /// The point of [`Explore::each_write`](crate::Explore::each_write), if it is one.
+    pub point: Option<u64>,
     /// The name of the check: what was expected.
     pub check: String,
     /// The result that was found instead.
@@ -86,18 +88,35 @@ impl Difference {
 }
 
 impl Failure {
+    /// A failure of the exploration as a whole.
+    pub(super) fn of_all(check: &str, what: &str, trace: Trace) -> Self {
+        Self {
+            seed: 0,
+            point: None,
+            check: check.to_owned(),
+            what: what.to_owned(),
+            actions: Vec::new(),
+            trace,
+            fails: 1,
+            runs: 1,
+            difference: None,
+            all_actions: 0,
+            settings: String::new(),
+        }
+    }
+
     /// Returns a warning if two runs of the seed differ, as paragraphs.
     pub(super) fn warning(&self) -> Vec<String> {
         let mut text = Vec::new();
         if self.fails < self.runs {
             text.push(format!(
-                "NOT DETERMINISTIC: it has failed in {} of {} runs of this seed. This report is of the first run that \
+                "NOT DETERMINISTIC: it has failed in {} of {} runs. This report is of the first run that \
                  failed; its actions are not shrunk.",
                 self.fails, self.runs
             ));
         } else if self.difference.is_some() {
             text.push(format!(
-                "NOT DETERMINISTIC: {} runs of this seed have failed, and their requests differ.",
+                "NOT DETERMINISTIC: {} runs have failed, and their requests differ.",
                 self.runs
             ));
         } else {
@@ -148,11 +167,22 @@ impl Failure {
             }
             None => format!("run{package}{}", arguments()),
         };
-        format!("EXPLORE_SEED={} cargo {run}", self.seed)
+        match self.point {
+            Some(point) => format!("EXPLORE_POINT={point} cargo {run}"),
+            None => format!("EXPLORE_SEED={} cargo {run}", self.seed),
+        }
     }
 }
 
 impl Failure {
+    /// Returns what has failed: a seed or a point.
+    pub(super) fn name(&self) -> String {
+        match self.point {
+            Some(point) => format!("point {point}"),
+            None => format!("seed {}", self.seed),
+        }
+    }
+
     /// Returns what the actions are.
     pub(super) const fn title(&self) -> &'static str {
         if self.fails == self.runs && self.runs > 1 {
@@ -205,7 +235,11 @@ impl Failure {
             .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
             .filter(|part| !part.is_empty())
             .collect();
-        let path = folder.join(format!("{}-{}.html", name.join("-"), self.seed));
+        let path = folder.join(format!(
+            "{}-{}.html",
+            name.join("-"),
+            self.name().replace("seed ", "").replace(' ', "-")
+        ));
         std::fs::write(&path, self.html())?;
         Ok(path)
     }
@@ -213,7 +247,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {} fails", self.seed)?;
+        writeln!(f, "{} fails", self.name())?;
         writeln!(f, "  expected: {}", self.check)?;
         writeln!(f, "  found:    {}", self.what)?;
         writeln!(f, "\nto replay it:\n  {}", self.command())?;

@@ -23,15 +23,15 @@ impl Failure {
     }
 
     fn render(&self, page: &mut String) -> fmt::Result {
-        let seed = self.seed;
+        let name = self.name();
         write!(
             page,
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Seed {seed}: {}</title>\n<style>{STYLE}</style></head>\n<body>\n",
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}: {}</title>\n<style>{STYLE}</style></head>\n<body>\n",
             Text(&self.check)
         )?;
         write!(
             page,
-            "<h1>Seed {seed} fails</h1>\n<dl><dt>Expected</dt><dd>{}</dd><dt>Found</dt><dd class=\"bad\">{}</dd><dt>To replay it</dt><dd><code>{}</code></dd></dl>\n",
+            "<h1>{name} fails</h1>\n<dl><dt>Expected</dt><dd>{}</dd><dt>Found</dt><dd class=\"bad\">{}</dd><dt>To replay it</dt><dd><code>{}</code></dd></dl>\n",
             Text(&self.check),
             Text(&self.what),
             Text(&self.command())

@@ -54,19 +54,21 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// Nothing is unusual.
+    pub(super) const CALM: Self = Self {
+        read_ms: 1,
+        write_ms: 1,
+        streams: true,
+        bookmarks: true,
+        gone_http: false,
+        forgetful: false,
+        skew: 0,
+    };
+
     /// The settings without anything unusual. Each differs from a usual one in one setting.
     pub(super) fn simpler(self) -> impl Iterator<Item = Self> {
-        let calm = Self {
-            read_ms: 1,
-            write_ms: 1,
-            streams: true,
-            bookmarks: true,
-            gone_http: false,
-            forgetful: false,
-            skew: 0,
-        };
         [
-            calm,
+            Self::CALM,
             Self { read_ms: 1, ..self },
             Self {
                 write_ms: 1,

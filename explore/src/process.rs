@@ -252,6 +252,9 @@ impl Life {
     async fn crash_at(&self, at: CrashAt) {
         let due = {
             let mut state = self.shared.state();
+            if at == CrashAt::BeforeWrite {
+                state.tally.sent.by.push(self.replica);
+            }
             let found = state
                 .crashes
                 .iter_mut()
@@ -275,8 +278,9 @@ impl Life {
         }
     }
 
-    fn write_fault(&self) -> Option<WriteFault> {
+    fn write_fault(&self, creates: bool) -> Option<WriteFault> {
         let mut state = self.shared.state();
+        state.tally.sent.creates.push(creates);
         let due = state.write_faults.iter().position(|(_, skip)| *skip == 0);
         for (_, skip) in &mut state.write_faults {
             *skip = skip.saturating_sub(1);
@@ -403,7 +407,7 @@ impl Life {
             self.shared.record(SERVER, EntryKind::Note, text);
             return Err(FailureKind::Refused);
         }
-        let fault = self.write_fault();
+        let fault = self.write_fault(write.method == "POST");
         if let Some(fault) = fault {
             self.shared.fired(fault.kind());
             let text = format!("fault of this write: {fault}");

@@ -11,4 +11,6 @@ pub(super) struct Rules {
     /// For how long seeds are begun, instead of their number.
     pub(super) time: Option<Duration>,
     pub(super) shrinks: usize,
+    /// Whether each write is explored systematically.
+    pub(super) each_write: bool,
 }

@@ -17,6 +17,7 @@ use super::run::{Ran, Start, run as run_plan};
 use super::seeds::each_seed;
 use super::simplify::simplify;
 use super::spec::Spec;
+use super::systematic::points;
 use super::tally::Tally;
 use super::trace::Trace;
 
@@ -26,6 +27,8 @@ use super::trace::Trace;
 pub struct Explored {
     /// The number of seeds.
     pub seeds: u64,
+    /// The number of points of [`Explore::each_write`](crate::Explore::each_write). All of them hold.
+    pub points: u64,
     /// The number of requests of the program in all runs.
     pub requests: u64,
     /// How often a fault of each kind had an effect: it met a request, a watch or a process.
@@ -43,8 +46,12 @@ impl fmt::Display for Explored {
             requests,
             took,
             deaths,
+            points,
             ..
         } = self;
+        if *points > 0 {
+            write!(f, "{points} of {points} points, and ")?;
+        }
         write!(
             f,
             "{seeds} seeds with {requests} requests in {took:.1?}: every check holds. Processes died {deaths} times; faults:"
@@ -65,8 +72,12 @@ const RUNS: usize = 6;
 
 /// Runs the seeds that the environment asks for. Panics with the report of a failure.
 pub(super) fn run(rules: &Rules, start: &Arc<Start>) -> Explored {
-    let explored = match variable("EXPLORE_SEED") {
-        Some(seed) => one(rules, seed, start),
+    let of_seed = |seed| (seed, None);
+    let of_point = |point| (point, Some(point));
+    let one_only = variable("EXPLORE_SEED").map(of_seed);
+    let one_only = one_only.or_else(|| variable("EXPLORE_POINT").map(of_point));
+    let explored = match one_only {
+        Some((number, point)) => one(rules, number, point, start),
         None => search(rules, &Extent::of_environment(rules), start),
     };
     match explored {
@@ -84,25 +95,47 @@ fn summary(explored: &Explored) {
     println!("{explored}");
 }
 
-/// Runs one seed, and prints what happens.
-fn one(rules: &Rules, seed: u64, start: &Arc<Start>) -> Result<Explored, Box<Failure>> {
+/// Runs one seed or point, and prints what happens.
+fn one(
+    rules: &Rules,
+    number: u64,
+    point: Option<u64>,
+    start: &Arc<Start>,
+) -> Result<Explored, Box<Failure>> {
     let began = Instant::now();
     let spec = Arc::new(rules.spec.clone());
-    let plan = Plan::of_seed(seed, &spec);
+    let plan = match point {
+        None => Plan::of_seed(number, &spec),
+        Some(_) => {
+            let mut points = points(&spec, start);
+            let count = points.len();
+            let index = usize::try_from(number).ok().filter(|index| *index < count);
+            match index {
+                Some(index) => points.swap_remove(index),
+                None => panic!("EXPLORE_POINT={number} does not exist: there are {count} points"),
+            }
+        }
+    };
     let mut ran = run_plan(&spec, &plan, start);
     if ran.violation.is_some() {
-        return Err(failed(rules, &spec, plan, ran, start));
+        return Err(failed(rules, &spec, plan, ran, point, start));
     }
     ran.trace.complete();
-    let text = format!("seed {seed}: every check holds\n\n{}\n", ran.trace);
+    let name = if point.is_some() { "point" } else { "seed" };
+    let text = format!("{name} {number}: every check holds\n\n{}\n", ran.trace);
     // If nobody reads it, there is nothing to do.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(explored(&ran.tally, began))
+    let mut explored = explored(&ran.tally, began);
+    if point.is_some() {
+        (explored.seeds, explored.points) = (0, 1);
+    }
+    Ok(explored)
 }
 
 fn explored(tally: &Tally, began: Instant) -> Explored {
     Explored {
         seeds: tally.runs,
+        points: 0,
         requests: tally.requests,
         faults: tally.faults.clone(),
         deaths: tally.deaths,
@@ -203,11 +236,13 @@ type Objection = (&'static str, String);
 fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored, Box<Failure>> {
     let began = Instant::now();
     let spec = Arc::new(rules.spec.clone());
+    let points = if rules.each_write {
+        each_point(rules, &spec, start)?
+    } else {
+        0
+    };
     let found = Mutex::new(Found::default());
-    let threads = variable("EXPLORE_THREADS").map(|threads| threads as usize);
-    let threads = threads.unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(1, core::num::NonZeroUsize::get)
-    });
+    let threads = threads();
     each_seed(extent.seeds.clone(), threads, |seed| {
         let mut ran = run_plan(&spec, &Plan::of_seed(seed, &spec), start);
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +265,7 @@ fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some((seed, ran)) = found.failed {
         let plan = Plan::of_seed(seed, &spec);
-        return Err(failed(rules, &spec, plan, ran, start));
+        return Err(failed(rules, &spec, plan, ran, None, start));
     }
     let last = || {
         let objection = found.tally.objection(&spec, true)?;
@@ -238,20 +273,59 @@ fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored
         Some((seed, objection, trace(rules, seed, start)))
     };
     if let Some((seed, (check, what), trace)) = found.objection.or_else(last) {
-        return Err(Box::new(Failure {
-            seed,
-            check: check.to_owned(),
-            what,
-            actions: Vec::new(),
-            trace,
-            fails: 1,
-            runs: 1,
-            difference: None,
-            all_actions: 0,
-            settings: String::new(),
-        }));
+        let mut failure = Failure::of_all(check, &what, trace);
+        failure.seed = seed;
+        return Err(Box::new(failure));
     }
-    Ok(explored(&found.tally, began))
+    let mut explored = explored(&found.tally, began);
+    explored.points = points;
+    Ok(explored)
+}
+
+fn threads() -> usize {
+    let threads = variable("EXPLORE_THREADS").map(|threads| threads as usize);
+    threads.unwrap_or_else(|| {
+        std::thread::available_parallelism().map_or(1, core::num::NonZeroUsize::get)
+    })
+}
+
+/// Runs all points. Returns their number.
+fn each_point(rules: &Rules, spec: &Arc<Spec>, start: &Arc<Start>) -> Result<u64, Box<Failure>> {
+    let points = points(spec, start);
+    let count = points.len() as u64;
+    // The first is without a fault.
+    if count == 1 {
+        let mut trace = run_plan(spec, &Plan::of_seed(0, spec), start).trace;
+        trace.complete();
+        let what = "the program has written nothing while users created, changed and deleted their objects without a \
+                    fault, so there is no write to explore";
+        return Err(Box::new(Failure::of_all("the program writes", what, trace)));
+    }
+    let failed_at = Mutex::new(None::<(u64, Ran)>);
+    each_seed(0..count, threads(), |point| {
+        let plan = usize::try_from(point)
+            .ok()
+            .and_then(|index| points.get(index));
+        let Some(plan) = plan else { return false };
+        let ran = run_plan(spec, plan, start);
+        if ran.violation.is_none() {
+            return true;
+        }
+        let mut failed = failed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.as_ref().is_none_or(|(other, _)| point < *other) {
+            *failed = Some((point, ran));
+        }
+        false
+    });
+    let failed_at = failed_at
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    let Some((point, ran)) = failed_at else {
+        return Ok(count);
+    };
+    let plan = points.into_iter().nth(usize::try_from(point).unwrap_or(0));
+    let plan = plan.unwrap_or_else(|| unreachable!("it was run"));
+    Err(failed(rules, spec, plan, ran, Some(point), start))
 }
 
 /// Runs a plan that has failed several times more. If it fails each time, the failure is shrunk. Otherwise the run that
@@ -261,6 +335,7 @@ fn failed(
     spec: &Arc<Spec>,
     plan: Plan,
     first: Ran,
+    point: Option<u64>,
     start: &Arc<Start>,
 ) -> Box<Failure> {
     let Some(violation) = first.violation.clone() else {
@@ -296,6 +371,7 @@ fn failed(
     }
     Box::new(Failure {
         seed: small.seed,
+        point,
         check: violation.check,
         what: last
             .violation

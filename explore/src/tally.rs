@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::action::FaultKind;
 use super::spec::Spec;
+use super::systematic::Sent;
 
 /// Counts of one run, or of all.
 #[derive(Clone, Default, Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Tally {
     pub(super) faults: BTreeMap<FaultKind, u64>,
     /// How often a process died.
     pub(super) deaths: u64,
+    /// What the program has written. It is of one run.
+    pub(super) sent: Sent,
     /// The writes by users, by the objects and the variant.
     pub(super) writes: BTreeMap<(usize, usize), Writes>,
 }

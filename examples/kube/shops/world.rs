@@ -74,7 +74,7 @@ impl Databases for CloudClient {
 pub(crate) fn program(
     bug: Option<Bug>,
     is_elected: bool,
-) -> impl Fn(Process) -> Pin<Box<dyn Future<Output = ()>>> + Sync {
+) -> impl Fn(Process) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync + 'static {
     move |process| {
         let client = Client::new(process.service(), "default");
         let seed = process.seed();

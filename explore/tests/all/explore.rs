@@ -121,7 +121,7 @@ fn a_failure_is_shrunk_and_reported() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let page = failure.html();
-    assert!(page.contains("<h1>Seed") && page.contains("POST /api/v1/namespaces/prod/secrets"));
+    assert!(page.contains("<h1>seed") && page.contains("POST /api/v1/namespaces/prod/secrets"));
     assert!(!page.contains("http"), "it needs nothing from elsewhere");
     let path = failure.write_page().unwrap();
     let file = format!(
@@ -129,6 +129,33 @@ fn a_failure_is_shrunk_and_reported() {
         failure.seed
     );
     assert!(path.ends_with(&file), "{path:?}");
+}
+
+#[test]
+fn each_write_is_explored_systematically() {
+    let rules = rules().each_write().seeds(1);
+    let explored = rules.run(compare);
+    // At least one Secret for each object and for each new one, each with five fates.
+    assert!(explored.points > 20, "{explored}");
+    let points = explored.points;
+    let text = explored.to_string();
+    assert!(
+        text.starts_with(&format!("{points} of {points} points, and 1 seeds")),
+        "{text}"
+    );
+
+    let failure = rules.find(give_up).unwrap_err();
+    assert!(
+        failure.point.is_some_and(|point| point < points),
+        "{failure}"
+    );
+    assert_eq!(failure.seed, 0);
+    let text = failure.to_string();
+    assert!(text.contains("EXPLORE_POINT="), "{text}");
+    assert!((2..=3).contains(&failure.actions.len()), "{text}");
+
+    let failure = rules.find(look).unwrap_err();
+    assert_eq!(failure.check, "the program writes", "{failure}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_run_that_fails_now_and_then_is_reported_as_it_was() {
     assert!(failure.difference.is_some());
     let text = failure.to_string();
     for part in [
-        "NOT DETERMINISTIC: it has failed in 1 of 6 runs of this seed",
+        "NOT DETERMINISTIC: it has failed in 1 of 6 runs",
         "The first difference is line 0 of their requests",
         "a static variable",
         "\"own-3\"",
