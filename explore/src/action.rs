@@ -29,8 +29,15 @@ pub enum FaultKind {
     Restart,
     /// Reads are rejected with 429.
     Overload,
+    /// Reads fail: 500, 503, or an HTML page of a proxy.
+    FailedRead,
+    /// Requests are rejected with 401 for a while, as when a token has expired.
+    Unauthorized,
     /// Reads are slow.
     Slow,
+    /// Watches are slow: each has a delay of its own, so one shows an old state when another shows the newest, and own
+    /// writes are seen long after their responses. Each watch keeps its order.
+    LateEvents,
     /// Another client changes an object just before a write to it.
     Conflict,
     /// Writes fail without an effect: 429, 500, or a reset connection. A run that makes several writes does a part.
@@ -39,8 +46,18 @@ pub enum FaultKind {
     SlowWrite,
     /// A write takes effect, but its response is lost, or is a 504.
     LostAnswer,
+    /// Writes are refused without an effect: 403 by a webhook or a quota, or 422.
+    Denied,
+    /// A call by [`Process::try_call`](crate::Process::try_call) fails, with or without an effect.
+    FailedCall,
     /// A process cannot reach any server for a while.
     Partition,
+    /// A process does not run for a while, as on a machine without processor time.
+    Pause,
+    /// The clocks of machines are ahead or behind by up to an hour, and jump.
+    Clocks,
+    /// The garbage collector is slow: objects outlive their owners by up to a minute.
+    SlowGarbage,
     /// A second copy of a process runs for a while, as during an update without leader election. Off by default.
     Duplicate,
     /// An old backup of etcd is restored, and versions are issued a second time. Off by default.
@@ -53,7 +70,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 27] = [
         Self::Stale,
         Self::Unobserved,
         Self::Crash,
@@ -63,12 +80,20 @@ impl FaultKind {
         Self::Silence,
         Self::Restart,
         Self::Overload,
+        Self::FailedRead,
+        Self::Unauthorized,
         Self::Slow,
+        Self::LateEvents,
         Self::Conflict,
         Self::FailedWrite,
         Self::SlowWrite,
         Self::LostAnswer,
+        Self::Denied,
+        Self::FailedCall,
         Self::Partition,
+        Self::Pause,
+        Self::Clocks,
+        Self::SlowGarbage,
         Self::Duplicate,
         Self::Backup,
         Self::LostObject,
@@ -112,6 +137,19 @@ pub(super) enum Action {
         replica: usize,
         time: Duration,
     },
+    /// A replica is replaced by the new program.
+    Upgrade {
+        replica: usize,
+    },
+    Pause {
+        replica: usize,
+        time: Duration,
+    },
+    /// The clock of a machine jumps by so many seconds.
+    Jump {
+        replica: usize,
+        by: i64,
+    },
     Duplicate {
         replica: usize,
         time: Duration,
@@ -122,7 +160,9 @@ pub(super) enum Action {
     CatchUp {
         server: usize,
     },
+    /// New requests of a replica go to a server.
     Route {
+        replica: usize,
         server: usize,
     },
     Down {
@@ -149,6 +189,12 @@ pub(super) enum Action {
         /// The number of writes before it.
         skip: u64,
     },
+    Call {
+        /// Whether it takes effect.
+        has_effect: bool,
+        /// The number of calls before it.
+        skip: u64,
+    },
     Restore {
         back: u64,
     },
@@ -163,6 +209,11 @@ pub(super) enum ReadFault {
     /// A watch gets the status 410.
     Gone,
     Reset,
+    /// 500.
+    Failed,
+    /// 503, with a page of a proxy.
+    Page,
+    Unauthorized,
     Overloaded {
         /// The value of `Retry-After`.
         seconds: u32,
@@ -178,6 +229,8 @@ impl ReadFault {
         match self {
             Self::Gone => FaultKind::Gone,
             Self::Reset => FaultKind::Cut,
+            Self::Failed | Self::Page => FaultKind::FailedRead,
+            Self::Unauthorized => FaultKind::Unauthorized,
             Self::Overloaded { .. } => FaultKind::Overload,
             Self::Slow(_) => FaultKind::Slow,
             Self::DropEvent(_) => FaultKind::LostEvent,
@@ -222,6 +275,13 @@ pub(super) enum WriteFault {
     Slow(Duration),
     AnswerLost,
     AnswerTimeout,
+    Unauthorized,
+    /// 403 by a webhook.
+    Denied,
+    /// 403 by a quota.
+    Quota,
+    /// 422.
+    Invalid,
 }
 
 impl WriteFault {
@@ -232,6 +292,8 @@ impl WriteFault {
             Self::Overloaded | Self::Failed | Self::Reset => FaultKind::FailedWrite,
             Self::Slow(_) => FaultKind::SlowWrite,
             Self::AnswerLost | Self::AnswerTimeout => FaultKind::LostAnswer,
+            Self::Unauthorized => FaultKind::Unauthorized,
+            Self::Denied | Self::Quota | Self::Invalid => FaultKind::Denied,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The body of a response to a process.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use informer_core::transport::FailureKind;
 use informer_mock::{Exchange, FakeServer, TokioClock};
 
+use super::action::FaultKind;
 use super::process::Life;
 use super::trace::{EntryKind, SERVER, hash, shorten};
 
@@ -15,6 +17,8 @@ pub(super) struct LifeBody {
     number: usize,
     /// The received part of the next event of a watch, or of the whole body.
     received: Vec<u8>,
+    /// How late the watch is.
+    late: Duration,
     /// The index of the response in the trace, which gets the body; `None` for a watch.
     response: Option<usize>,
 }
@@ -25,11 +29,13 @@ impl LifeBody {
         exchange: Exchange<FakeServer, TokioClock>,
         number: usize,
         response: Option<usize>,
+        late: Duration,
     ) -> Self {
         Self {
             life,
             exchange,
             number,
+            late,
             received: Vec::new(),
             response,
         }
@@ -41,7 +47,12 @@ impl LifeBody {
         let chunk = life
             .alive(async {
                 let chunk = self.exchange.chunk().await;
+                if !self.late.is_zero() {
+                    life.shared.fired(FaultKind::LateEvents);
+                    tokio::time::sleep(self.late).await;
+                }
                 life.reach().await;
+                life.run().await;
                 match &chunk {
                     Err(_) => life.keep_apart(false).await,
                     Ok(_) if self.response.is_some() => life.keep_apart(true).await,

@@ -289,7 +289,7 @@ impl ApiError {
         self.reason == "AlreadyExists"
     }
 
-    fn of_connection(kind: FailureKind) -> Self {
+    pub(super) fn of_connection(kind: FailureKind) -> Self {
         Self {
             status: 0,
             reason: String::new(),

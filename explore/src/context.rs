@@ -42,8 +42,8 @@ pub(super) fn leave() {
     RUN.set(Weak::new());
 }
 
-/// Sets the process that is polled now: its lane, and the nanoseconds by which its clock is ahead.
-pub(super) fn set_process(lane: Option<usize>, skew: u64) {
+/// Sets the process that is polled now: its lane, and the seconds by which its clock is ahead.
+pub(super) fn set_process(lane: Option<usize>, skew: i64) {
     LANE.set(lane);
     interpose::set_skew(skew);
 }

@@ -15,6 +15,10 @@ impl fmt::Display for WriteFault {
             Self::Reset => f.write_str("the connection is reset, without an effect"),
             Self::Slow(time) => write!(f, "it is delayed by {}", seconds(*time)),
             Self::AnswerLost => f.write_str("it takes effect, and the response is lost"),
+            Self::Unauthorized => f.write_str("401, without an effect"),
+            Self::Denied => f.write_str("a webhook denies it with 403"),
+            Self::Quota => f.write_str("a quota denies it with 403"),
+            Self::Invalid => f.write_str("422, without an effect"),
             Self::AnswerTimeout => f.write_str("it takes effect, and the response is 504"),
         }
     }
@@ -25,6 +29,9 @@ impl fmt::Display for ReadFault {
         match self {
             Self::Gone => f.write_str("gets the status 410"),
             Self::Reset => f.write_str("is reset"),
+            Self::Failed => f.write_str("gets 500"),
+            Self::Page => f.write_str("gets 503 and a page of a proxy"),
+            Self::Unauthorized => f.write_str("gets 401"),
             Self::Overloaded { seconds } => write!(f, "gets 429 with Retry-After: {seconds}"),
             Self::Slow(time) => write!(f, "is delayed by {}", seconds(*time)),
             Self::DropEvent(event) => write!(f, "omits its event {}", event + 1),
@@ -103,6 +110,27 @@ pub(super) fn describe(action: &Action, spec: &Spec) -> String {
             replica(which),
             seconds(*time)
         ),
+        Action::Upgrade { replica: which } => {
+            format!("{} is replaced by the new program", replica(which))
+        }
+        Action::Pause {
+            replica: which,
+            time,
+        } => format!("{} does not run for {}", replica(which), seconds(*time)),
+        Action::Jump { replica: which, by } => {
+            let way = if *by < 0 { "back" } else { "forward" };
+            let by = by.unsigned_abs();
+            format!("the clock of {} jumps {way} by {by} s", replica(which))
+        }
+        Action::Call { has_effect, skip } => {
+            let call = nth(*skip).replace("write", "call outside");
+            let how = if *has_effect {
+                "it takes effect, and fails"
+            } else {
+                "it fails without an effect"
+            };
+            format!("{call}: {how}")
+        }
         Action::Duplicate {
             replica: which,
             time,
@@ -115,7 +143,13 @@ pub(super) fn describe(action: &Action, spec: &Spec) -> String {
             format!("the cache of {} lags behind from now on", server(which))
         }
         Action::CatchUp { server: which } => format!("the cache of {} catches up", server(which)),
-        Action::Route { server: which } => format!("new requests go to {}", server(which)),
+        Action::Route {
+            replica: from,
+            server: which,
+        } => {
+            let (from, to) = (replica(from), server(which));
+            format!("new requests of {from} go to {to}")
+        }
         Action::Down {
             server: which,
             time,

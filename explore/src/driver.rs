@@ -9,7 +9,7 @@ use std::sync::Arc;
 use informer_core::{Instant, Timer as _};
 use serde_json::{Value, json};
 
-use super::action::{Action, CrashAt, UserChange};
+use super::action::{Action, CrashAt, FaultKind, UserChange};
 use super::describe::describe;
 use super::dice::Dice;
 use super::invariants::{Invariant, start_again};
@@ -28,12 +28,12 @@ pub(super) struct Driver<'a> {
     slots: &'a Slots,
     /// The times at which servers that are down come up.
     coming_up: Vec<(Instant, usize)>,
+    /// When the garbage collector acts next, if it is slow.
+    garbage_at: Option<Instant>,
     /// When each actor acts next.
     acting: Vec<Option<Instant>>,
     /// The version that the actors have noticed.
     seen: u64,
-    /// The server that new requests go to.
-    route: usize,
     rounds: u64,
 }
 
@@ -44,9 +44,9 @@ impl<'a> Driver<'a> {
             shared,
             slots,
             coming_up: Vec::new(),
+            garbage_at: None,
             acting: acting.collect(),
             seen: 0,
-            route: 0,
             rounds: 0,
         }
     }
@@ -86,6 +86,7 @@ impl<'a> Driver<'a> {
         loop {
             self.notice();
             let due = self.acting.iter().flatten().copied();
+            let due = due.chain(self.garbage_at);
             let next = due.chain(self.coming_up.iter().map(|(at, _)| *at)).min();
             let next = next.map_or(end, |next| next.min(end));
             if self.wait(next).await {
@@ -93,6 +94,7 @@ impl<'a> Driver<'a> {
             }
             let now = self.shared.now();
             self.come_up(now);
+            self.collect_garbage(now);
             for index in 0..self.acting.len() {
                 if self.acting[index].is_some_and(|at| at <= now) {
                     self.acting[index] = None;
@@ -111,7 +113,7 @@ impl<'a> Driver<'a> {
     async fn wait(&self, until: Instant) -> bool {
         let mut clock = *self.shared.mock.clock();
         let mut sleep = pin!(clock.sleep_until(until));
-        let watches = !self.acting.is_empty();
+        let watches = !self.acting.is_empty() || self.shared.settings.slow_garbage;
         poll_fn(|context| {
             if watches && self.version() != self.seen {
                 return Poll::Ready(true);
@@ -129,12 +131,21 @@ impl<'a> Driver<'a> {
     /// Schedules the actors after a change.
     fn notice(&mut self) {
         let version = self.version();
-        if version == self.seen || self.acting.is_empty() {
+        if version == self.seen {
             return;
         }
         self.seen = version;
         self.rounds += 1;
         let now = self.shared.now();
+        if self.shared.settings.slow_garbage && self.garbage_at.is_none() {
+            let mut dice = Dice::of(&[self.shared.seed, self.rounds, 13]);
+            let most = if self.shared.state().is_calm {
+                1
+            } else {
+                60_000
+            };
+            self.garbage_at = Some(now + Duration::from_millis(1 + dice.below(most)));
+        }
         for (index, at) in self.acting.iter_mut().enumerate() {
             let most = self.shared.spec.actors[index].within.as_millis();
             let most = u64::try_from(most).unwrap_or(u64::MAX);
@@ -190,12 +201,31 @@ impl<'a> Driver<'a> {
                 shared.state().partitions.insert(replica, now + time);
                 return false;
             }
+            Action::Upgrade { replica } => {
+                self.slots.upgrade(shared, replica);
+                return false;
+            }
+            Action::Pause { replica, time } => {
+                shared.state().pauses.insert(replica, now + time);
+                // The run is polled again when it ends.
+                let shared = Arc::clone(shared);
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    shared.wake_main();
+                });
+            }
+            Action::Jump { replica, by } => {
+                *shared.state().jumps.entry(replica).or_default() += by;
+            }
+            Action::Call { has_effect, skip } => {
+                shared.state().call_faults.push((has_effect, skip));
+                return false;
+            }
             Action::Duplicate { replica, time } => self.slots.add(shared, replica, Some(time)),
             Action::Lag { server } => self.at(server, |server| server.lag_at(server.version())),
             Action::CatchUp { server } => self.at(server, FakeServer::catch_up),
-            Action::Route { server } => {
-                self.route = server;
-                self.at(server, |_| ());
+            Action::Route { replica, server } => {
+                shared.state().routes.insert(replica, server);
             }
             Action::Down { server, time } => {
                 self.at(server, FakeServer::go_down);
@@ -316,7 +346,7 @@ impl<'a> Driver<'a> {
         self.shared.mock.with(|server| {
             server.route_to(index);
             change(server);
-            server.route_to(self.route);
+            server.route_to(0);
         });
     }
 
@@ -331,6 +361,24 @@ impl<'a> Driver<'a> {
         let (_, watches) = self.shared.mock.with(FakeServer::open_responses);
         self.at_all(change);
         watches > 0
+    }
+
+    fn collect_garbage(&mut self, now: Instant) {
+        if self.garbage_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.garbage_at = None;
+        let (before, after) = self.shared.mock.with(|server| {
+            let before = server.version();
+            server.collect_garbage();
+            (before, server.version())
+        });
+        if before != after {
+            self.shared
+                .note("the garbage collector deletes objects without an owner");
+            self.shared.fired(FaultKind::SlowGarbage);
+            self.shared.changed("garbage");
+        }
     }
 
     fn come_up(&mut self, now: Instant) {
@@ -349,16 +397,23 @@ impl<'a> Driver<'a> {
     /// Ends all faults.
     fn calm(&mut self) {
         self.shared.note("all faults end");
-        self.route = 0;
+        self.garbage_at = self.garbage_at.map(|_| self.shared.now());
         for server in core::mem::take(&mut self.coming_up) {
             self.at(server.1, FakeServer::come_up);
         }
         self.at_all(FakeServer::catch_up);
         self.shared.mock.with(FakeServer::clear_faults);
+        for replica in 0..self.shared.spec.replicas {
+            self.slots.upgrade(self.shared, replica);
+        }
         let mut state = self.shared.state();
         state.crashes.clear();
         state.write_faults.clear();
         state.read_faults.clear();
+        state.call_faults.clear();
+        state.routes.clear();
+        state.pauses.clear();
+        state.is_calm = true;
         state.partitions.clear();
         state.down.clear();
     }

@@ -40,8 +40,8 @@ impl Illusion {
 thread_local! {
     // Without a destructor, so that it can be used at any time.
     static ILLUSION: Cell<Option<Illusion>> = const { Cell::new(None) };
-    /// The nanoseconds by which the clock of the process that runs now is ahead.
-    static SKEW: Cell<u64> = const { Cell::new(0) };
+    /// The seconds by which the clock of the process that runs now is ahead.
+    static SKEW: Cell<i64> = const { Cell::new(0) };
 }
 
 /// Sets what this thread sees.
@@ -56,8 +56,8 @@ pub(crate) fn set_clock(start: tokio::time::Instant, epoch: u64) {
 }
 
 /// Sets how far the clock of the process that runs now is ahead.
-pub(crate) fn set_skew(nanoseconds: u64) {
-    SKEW.set(nanoseconds);
+pub(crate) fn set_skew(seconds: i64) {
+    SKEW.set(seconds);
 }
 
 /// Fills a buffer with the random bytes of the run. Returns false on other threads.
@@ -85,7 +85,11 @@ fn time_of_day() -> Option<u64> {
     let now = tokio::time::Instant::now();
     let elapsed = now.saturating_duration_since(start).as_nanos();
     let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
-    Some(epoch.saturating_add(SKEW.get()).saturating_add(elapsed))
+    Some(
+        epoch
+            .saturating_add_signed(SKEW.get().saturating_mul(1_000_000_000))
+            .saturating_add(elapsed),
+    )
 }
 
 /// Returns the processor time of this thread; `None` where it is not known.

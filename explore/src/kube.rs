@@ -169,6 +169,16 @@ impl Explore<Kube> {
         self.edited(&resource::<K>())
     }
 
+    /// Sets the program that runs before an upgrade. Each run begins with it, and at some time each replica is replaced
+    /// by the program under test, one after the other.
+    pub fn upgraded_from<F: Future + 'static>(
+        mut self,
+        old: impl Fn(Env) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.rules.spec.old = Some(boxed(move |process| old(Env { process })));
+        self
+    }
+
     /// Ends the sparing of [kube-runtime's defects](fn@kube#what-is-spared).
     pub fn with_defects_of_kube_runtime(mut self) -> Self {
         self.rules.spec.spares_kube = false;

@@ -183,6 +183,7 @@ impl<P> Explore<P> {
             edited: Vec::new(),
             actors: Vec::new(),
             replicas: 1,
+            old: None,
             faults: honest.collect(),
             named: Vec::new(),
             spares_kube: false,
@@ -359,6 +360,19 @@ impl<P> Explore<P> {
     /// Sets how many runs may be spent on shrinking a failure; the default is 400.
     pub fn shrinks(mut self, shrinks: usize) -> Self {
         self.rules.shrinks = shrinks;
+        self
+    }
+}
+
+/// # Upgrades
+impl Explore {
+    /// Sets the program that runs before an upgrade. Each run begins with it, and at some time each replica is replaced
+    /// by the program under test, one after the other.
+    pub fn upgraded_from<F: Future + 'static>(
+        mut self,
+        old: impl Fn(Process) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.rules.spec.old = Some(boxed(old));
         self
     }
 }

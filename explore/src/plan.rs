@@ -49,8 +49,14 @@ pub(super) struct Settings {
     pub(super) gone_http: bool,
     /// The server forgets events after 75 s, and its history after 5 minutes.
     pub(super) forgetful: bool,
-    /// Seconds by which the clocks of replicas may differ.
-    pub(super) skew: u64,
+    /// Seconds by which the clock of each replica is ahead of the one before it.
+    pub(super) skew: i64,
+    /// Seconds by which the clock of the first replica is ahead of the servers'.
+    pub(super) ahead: i64,
+    /// The longest delay of a watch.
+    pub(super) late_ms: u64,
+    /// The garbage collector is slow.
+    pub(super) slow_garbage: bool,
 }
 
 impl Settings {
@@ -63,6 +69,9 @@ impl Settings {
         gone_http: false,
         forgetful: false,
         skew: 0,
+        ahead: 0,
+        late_ms: 0,
+        slow_garbage: false,
     };
 
     /// The settings without anything unusual. Each differs from a usual one in one setting.
@@ -91,6 +100,12 @@ impl Settings {
                 ..self
             },
             Self { skew: 0, ..self },
+            Self { ahead: 0, ..self },
+            Self { late_ms: 0, ..self },
+            Self {
+                slow_garbage: false,
+                ..self
+            },
         ]
         .into_iter()
         .filter(move |simpler| *simpler != self)
@@ -109,6 +124,17 @@ impl Plan {
             gone_http: dice.one_in(3) && spec.has(FaultKind::Gone),
             forgetful: dice.one_in(3) && spec.has(FaultKind::Expired),
             skew: dice.pick(&[0, 1, 10, 60]),
+            ahead: if spec.has(FaultKind::Clocks) {
+                dice.pick(&[0, 0, 1, -1, 60, -60, 3_600, -3_600])
+            } else {
+                0
+            },
+            late_ms: if spec.has(FaultKind::LateEvents) {
+                dice.pick(&[0, 0, 0, 50, 1_000, 10_000])
+            } else {
+                0
+            },
+            slow_garbage: spec.has(FaultKind::SlowGarbage) && dice.one_in(3),
         };
         let mut maker = Maker::new(seed, spec);
         let mut steps = Vec::new();
@@ -117,6 +143,9 @@ impl Plan {
             let step = maker.step();
             actions += step.actions.len();
             steps.push(step);
+        }
+        if spec.old.is_some() {
+            upgrade(seed, spec.replicas, &mut steps);
         }
         let end = steps.last().map_or(Duration::ZERO, Step::end);
         Self {
@@ -133,6 +162,23 @@ impl Plan {
             let actions = step.actions.iter();
             actions.map(|(after, action)| (step.at + *after, action))
         })
+    }
+}
+
+/// Replaces one replica after the other by the new program, from some step on.
+fn upgrade(seed: u64, replicas: usize, steps: &mut Vec<Step>) {
+    let mut dice = Dice::of(&[seed, 14]);
+    let mut index = dice.index(steps.len() + 1);
+    for replica in 0..replicas {
+        let before = index.checked_sub(1).and_then(|index| steps.get(index));
+        let step = Step {
+            at: before.map_or(Duration::ZERO, Step::end),
+            kind: None,
+            actions: vec![(Duration::ZERO, Action::Upgrade { replica })],
+        };
+        steps.insert(index, step);
+        index += 1 + dice.index(3);
+        index = index.min(steps.len());
     }
 }
 
@@ -156,7 +202,7 @@ impl<'a> Maker<'a> {
         let mut faults: Vec<_> = spec
             .faults
             .iter()
-            .map(|kind| (*kind, dice.pick(&[0, 0, 1, 4])))
+            .map(|kind| (*kind, dice.pick(&[0, 0, 0, 1, 4])))
             .collect();
         if let Some(index) = (!faults.is_empty()).then(|| dice.index(faults.len())) {
             faults[index].1 = 4;
@@ -253,7 +299,7 @@ impl<'a> Maker<'a> {
                 self.push(actions, Action::Lag { server });
                 self.changes(actions);
                 if self.dice.one_in(2) {
-                    self.push(actions, Action::Route { server });
+                    self.push(actions, Action::Route { replica, server });
                 }
                 if self.dice.one_in(2) && self.spec.has(FaultKind::Crash) {
                     let crash = self.crash(replica);
@@ -264,7 +310,7 @@ impl<'a> Maker<'a> {
                 }
                 self.changes(actions);
                 self.push(actions, Action::CatchUp { server });
-                self.push(actions, Action::Route { server: 0 });
+                self.push(actions, Action::Route { replica, server: 0 });
             }
             FaultKind::Unobserved => {
                 // Watches show nothing for a while, and cannot be resumed: only the result is observed.
@@ -341,6 +387,14 @@ impl<'a> Maker<'a> {
                 let seconds = dice.pick(&[1, 10]);
                 read(ReadFault::Overloaded { seconds }, count)
             }
+            FaultKind::FailedRead => {
+                let fault = dice.pick(&[ReadFault::Failed, ReadFault::Page]);
+                read(fault, 1 + dice.below(3))
+            }
+            FaultKind::Unauthorized => match dice.below(3) {
+                0 => write(WriteFault::Unauthorized, dice.below(3)),
+                _ => read(ReadFault::Unauthorized, 1 + dice.below(3)),
+            },
             FaultKind::Slow => read(ReadFault::Slow(self.time(&[500, 20_000])), 1),
             FaultKind::Conflict => write(WriteFault::Conflict, dice.below(3)),
             FaultKind::FailedWrite => {
@@ -359,6 +413,23 @@ impl<'a> Maker<'a> {
                 let fault = dice.pick(&[WriteFault::AnswerLost, WriteFault::AnswerTimeout]);
                 write(fault, dice.below(3))
             }
+            FaultKind::Denied => {
+                let fault =
+                    dice.pick(&[WriteFault::Denied, WriteFault::Quota, WriteFault::Invalid]);
+                write(fault, dice.below(3))
+            }
+            FaultKind::FailedCall => Action::Call {
+                has_effect: dice.one_in(2),
+                skip: dice.below(3),
+            },
+            FaultKind::Pause => Action::Pause {
+                replica,
+                time: self.time(&[1_000, 12_000, 40_000]),
+            },
+            FaultKind::Clocks => Action::Jump {
+                replica,
+                by: dice.pick(&[1, -1, 30, -30, 600, -600]),
+            },
             FaultKind::Partition => Action::Partition {
                 replica,
                 time: self.time(&[1_000, 12_000, 40_000]),
@@ -374,7 +445,12 @@ impl<'a> Maker<'a> {
                 which: dice.below(16),
             },
             FaultKind::LostEvent => read(ReadFault::DropEvent(dice.index(3)), 1),
-            FaultKind::Stale | FaultKind::Unobserved | FaultKind::Crash => Action::Wait,
+            // They are settings of the world, or have several actions.
+            FaultKind::LateEvents
+            | FaultKind::SlowGarbage
+            | FaultKind::Stale
+            | FaultKind::Unobserved
+            | FaultKind::Crash => Action::Wait,
         }
     }
 

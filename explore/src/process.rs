@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::body::LifeBody;
+use super::connect::ApiError;
 use super::dice::Dice;
 use super::invariants::object_at;
 use super::trace::{EntryKind, SERVER};
 use super::world::{Shared, World, plural_of};
-use informer_mock::FakeServer;
 use informer_mock::Fault;
 use informer_mock::ResponseHead;
 use informer_mock::Verb;
@@ -54,14 +54,15 @@ impl Process {
         format!("controller-{}-{}", self.life.replica + 1, self.life.number)
     }
 
-    /// Returns the time of day on the machine of the process. The machines of replicas differ by up to a minute,
-    /// depending on the seed.
+    /// Returns the time of day on the machine of the process. It is also that of `SystemTime::now` on platforms where
+    /// [the time of day is the world's](crate#determinism), except in tasks that replicas other than the first have
+    /// spawned. Machines differ, as [`FaultKind::Clocks`] says.
     #[must_use]
     pub fn now(&self) -> SystemTime {
         let shared = &self.life.shared;
         let epoch = shared.mock.read(|server| server.config().epoch);
-        let skew = shared.skew(self.life.replica);
-        SystemTime::UNIX_EPOCH + Duration::from_secs(epoch) + skew + shared.elapsed()
+        let epoch = epoch.saturating_add_signed(shared.skew(self.life.replica));
+        SystemTime::UNIX_EPOCH + Duration::from_secs(epoch) + shared.elapsed()
     }
 
     /// Returns the world, for state outside of the cluster.
@@ -83,6 +84,7 @@ impl Process {
             life.reach().await;
             life.crash_at(CrashAt::BeforeWrite).await;
             life.travel(number).await;
+            life.run().await;
             let result = call();
             life.shared.changed("");
             life.crash_at(CrashAt::AfterWrite).await;
@@ -95,6 +97,28 @@ impl Process {
             result
         })
         .await
+    }
+}
+
+/// # Calls that fail
+impl Process {
+    /// Like [`call`](Self::call), but the call fails at times, with or without an effect
+    /// ([`FaultKind::FailedCall`]).
+    ///
+    /// # Errors
+    /// Fails if the world wants it: the connection is reset.
+    pub async fn try_call<T>(&self, what: &str, call: impl FnOnce() -> T) -> Result<T, ApiError> {
+        let has_effect = self.life.call_fault();
+        if has_effect == Some(false) {
+            self.call(&format!("{what}: it fails without an effect"), || ())
+                .await;
+        } else {
+            let done = self.call(what, call).await;
+            if has_effect.is_none() {
+                return Ok(done);
+            }
+        }
+        Err(ApiError::of_connection(FailureKind::Reset))
     }
 }
 
@@ -199,6 +223,14 @@ impl Life {
         }
     }
 
+    /// Waits while the process does not run.
+    pub(super) async fn run(&self) {
+        let until = self.shared.state().pauses.get(&self.replica).copied();
+        if let Some(until) = until {
+            self.sleep_until(until).await;
+        }
+    }
+
     async fn sleep_until(&self, until: Instant) {
         let mut clock = *self.shared.mock.clock();
         clock.sleep_until(until).await;
@@ -278,6 +310,21 @@ impl Life {
         }
     }
 
+    fn call_fault(&self) -> Option<bool> {
+        let fault = {
+            let mut state = self.shared.state();
+            let due = state.call_faults.iter().position(|(_, skip)| *skip == 0);
+            for (_, skip) in &mut state.call_faults {
+                *skip = skip.saturating_sub(1);
+            }
+            due.map(|index| state.call_faults.remove(index).0)
+        };
+        if fault.is_some() {
+            self.shared.fired(FaultKind::FailedCall);
+        }
+        fault
+    }
+
     fn write_fault(&self, creates: bool) -> Option<WriteFault> {
         let mut state = self.shared.state();
         state.tally.sent.creates.push(creates);
@@ -305,6 +352,13 @@ impl Life {
         let fault = match fault {
             ReadFault::Gone => Fault::expired().on(Verb::Watch),
             ReadFault::Reset => Fault::reset(),
+            ReadFault::Failed => Fault::api_status(
+                500,
+                "InternalError",
+                "Internal error occurred: etcdserver: leader changed",
+            ),
+            ReadFault::Page => Fault::status(503, "<html><body>Service Unavailable</body></html>"),
+            ReadFault::Unauthorized => Fault::api_status(401, "Unauthorized", "Unauthorized"),
             ReadFault::Overloaded { seconds } => Fault::overloaded(Some(seconds)),
             ReadFault::Slow(time) => Fault::delay(time),
             ReadFault::DropEvent(event) => Fault::nothing().drop_event(event).on(Verb::Watch),
@@ -327,8 +381,11 @@ impl Life {
             self.sleep_until(self.shared.now() + Duration::from_millis(time))
                 .await;
             let is_watch = target.contains("watch=");
+            self.run().await;
             self.meet_read_fault(is_watch);
-            let mut exchange = self.shared.mock.open(target, accept);
+            let mut exchange = self
+                .shared
+                .on_route(self.replica, || self.shared.mock.open(target, accept));
             let head = exchange.head().await;
             self.reach().await;
             match head {
@@ -340,7 +397,11 @@ impl Life {
                     self.end((number, SERVER), EntryKind::Response, status, b"");
                     let last = self.shared.state().trace.entries.len() - 1;
                     let response = (!is_watch || head.status != 200).then_some(last);
-                    let body = LifeBody::new(Arc::clone(self), exchange, number, response);
+                    let late = match response {
+                        None => self.shared.late(number),
+                        Some(_) => Duration::ZERO,
+                    };
+                    let body = LifeBody::new(Arc::clone(self), exchange, number, response, late);
                     Ok((head, body))
                 }
                 Err(kind) => {
@@ -395,7 +456,7 @@ impl Life {
     async fn apply(&self, write: Write<'_>) -> Result<(u16, Vec<u8>), FailureKind> {
         let now = self.shared.now();
         let (server, is_ready) = {
-            let routed = self.shared.mock.read(FakeServer::routed_to);
+            let routed = self.shared.route(self.replica);
             let state = self.shared.state();
             (
                 routed,
@@ -417,6 +478,9 @@ impl Life {
             Some(WriteFault::Reset) => return Err(FailureKind::Reset),
             Some(WriteFault::Overloaded) => return Ok(refusal(429, "TooManyRequests")),
             Some(WriteFault::Failed) => return Ok(refusal(500, "InternalError")),
+            Some(WriteFault::Unauthorized) => return Ok(refusal(401, "Unauthorized")),
+            Some(WriteFault::Denied | WriteFault::Quota) => return Ok(refusal(403, "Forbidden")),
+            Some(WriteFault::Invalid) => return Ok(refusal(422, "Invalid")),
             Some(WriteFault::Slow(time)) => self.sleep_until(now + time).await,
             Some(WriteFault::Conflict) if write.method != "POST" => self.touch(write.target),
             Some(WriteFault::Conflict | WriteFault::AnswerLost | WriteFault::AnswerTimeout)
@@ -476,6 +540,9 @@ fn summary(status: u16, answer: &[u8]) -> String {
 /// An error response of the server itself.
 fn refusal(code: u16, reason: &'static str) -> (u16, Vec<u8>) {
     let message = match code {
+        401 => "Unauthorized",
+        403 => "admission webhook \"policy.example.com\" denied the request: not now",
+        422 => "the object is invalid: a policy that has just been created forbids it",
         429 => "Too many requests, please try again later.",
         504 => {
             "Timeout: request did not complete within requested timeout - context deadline exceeded"

@@ -230,6 +230,17 @@ impl Slots {
         shared.wake_main();
     }
 
+    /// Replaces the processes of a replica by the new program, if they run the old one.
+    pub(super) fn upgrade(&self, shared: &Shared, replica: usize) {
+        if shared.spec.old.is_none() || !shared.state().upgraded.insert(replica) {
+            return;
+        }
+        let lives = shared.lives();
+        for life in lives.iter().filter(|life| life.replica == replica) {
+            life.die("to be replaced by the new program", Duration::from_secs(1));
+        }
+    }
+
     /// Kills the processes of a replica.
     pub(super) fn kill(&self, shared: &Shared, replica: usize, down: Duration) {
         let lives = shared.lives();
@@ -291,13 +302,16 @@ impl Slot {
                 }
                 self.begin(shared, start);
             }
+            if shared.is_paused(self.replica) {
+                return;
+            }
             let Some(future) = &mut self.future else {
                 return;
             };
-            let skew = u64::try_from(shared.skew(self.replica).as_nanos()).unwrap_or(u64::MAX);
-            context::set_process(Some(self.lane), skew);
+            context::set_process(Some(self.lane), shared.skew(self.replica));
             let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-            context::set_process(None, 0);
+            // The clock of a task that was spawned is that of the first replica.
+            context::set_process(None, shared.skew(0));
             match polled {
                 Ok(Poll::Pending) if self.is_alive() => return,
                 // It has died by one of its requests.
@@ -336,7 +350,13 @@ impl Slot {
         shared.record(self.lane, EntryKind::Note, "starts".to_owned());
         shared.live(&life);
         self.life = Some(Arc::clone(&life));
-        self.future = Some(start(Process { life }));
+        let is_upgraded = shared.state().upgraded.contains(&self.replica);
+        let old = shared.spec.old.as_ref().filter(|_| !is_upgraded);
+        let process = Process { life };
+        self.future = Some(match old {
+            Some(old) => old(process),
+            None => start(process),
+        });
     }
 
     /// The program has ended by itself, so it is started again, like a container.

@@ -428,6 +428,26 @@ fn settings(plan: &Plan) -> String {
         settings.skew > 0,
         format!("clocks differ by {} s", settings.skew),
     );
+    let way = if settings.ahead < 0 {
+        "behind"
+    } else {
+        "ahead"
+    };
+    add(
+        settings.ahead != 0,
+        format!(
+            "the clock of the program is {} s {way}",
+            settings.ahead.unsigned_abs()
+        ),
+    );
+    add(
+        settings.late_ms > 0,
+        format!("watches are late by up to {} ms", settings.late_ms),
+    );
+    add(
+        settings.slow_garbage,
+        "the garbage collector is slow".to_string(),
+    );
     if parts.is_empty() {
         "the usual settings".to_string()
     } else {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::action::FaultKind;
 use super::actors::Actor;
 use super::invariants::Invariant;
+use super::run::Start;
 use super::world::World;
 use informer_mock::Config;
 use informer_mock::FakeServer;
@@ -22,6 +23,8 @@ pub(super) struct Spec {
     pub(super) edited: Vec<String>,
     pub(super) actors: Vec<Actor>,
     pub(super) replicas: usize,
+    /// The program that runs before an upgrade.
+    pub(super) old: Option<Arc<Start>>,
     pub(super) faults: Vec<FaultKind>,
     /// Those that were asked for by name.
     pub(super) named: Vec<FaultKind>,

@@ -6,7 +6,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::Waker;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::connect::body_of;
 use super::context;
+use super::dice::Dice;
 use super::invariants::{Holder, Rest};
 use super::plan::Settings;
 use super::process::Life;
@@ -111,6 +112,8 @@ pub(super) struct State {
     pub(super) violation: Option<Violation>,
     /// Whether the run has ended: what happens then is no part of it.
     pub(super) is_over: bool,
+    /// Whether all faults have ended.
+    pub(super) is_calm: bool,
     pub(super) requests: usize,
     pub(super) tally: Tally,
     /// What happens at rest.
@@ -121,6 +124,16 @@ pub(super) struct State {
     /// Each with the number of reads that it still meets.
     pub(super) read_faults: Vec<(ReadFault, u64)>,
     pub(super) crashes: Vec<PlannedCrash>,
+    /// Whether each takes effect, and the number of calls before it.
+    pub(super) call_faults: Vec<(bool, u64)>,
+    /// The replicas that run the new program.
+    pub(super) upgraded: BTreeSet<usize>,
+    /// The seconds by which the clocks of replicas have jumped.
+    pub(super) jumps: BTreeMap<usize, i64>,
+    /// The servers that replicas send new requests to, unless it is the first.
+    pub(super) routes: BTreeMap<usize, usize>,
+    /// The times until which replicas do not run.
+    pub(super) pauses: BTreeMap<usize, Instant>,
     /// The times until which replicas reach no server.
     pub(super) partitions: BTreeMap<usize, Instant>,
     /// The times until which servers are down or not ready.
@@ -162,6 +175,7 @@ impl Shared {
         if settings.forgetful {
             config = config.forgetful();
         }
+        config.collects_garbage &= !settings.slow_garbage;
         // A request always takes some time, or a loop of them would never end.
         config.latency = config.latency.max(Duration::from_millis(1));
         let mut server = FakeServer::with_config(seed, config);
@@ -204,9 +218,41 @@ impl Shared {
         (self.tokio_start, epoch.saturating_mul(1_000_000_000))
     }
 
-    /// Returns the time by which the clock of a replica is ahead.
-    pub(super) const fn skew(&self, replica: usize) -> Duration {
-        Duration::from_secs(self.settings.skew * replica as u64)
+    /// Returns the seconds by which the clock of a replica is ahead.
+    pub(super) fn skew(&self, replica: usize) -> i64 {
+        let jumps = self.state().jumps.get(&replica).copied();
+        let replica = i64::try_from(replica).unwrap_or(i64::MAX);
+        let skew = self.settings.skew.saturating_mul(replica);
+        skew + self.settings.ahead + jumps.unwrap_or(0)
+    }
+
+    /// Returns how late a watch is, by the number of its request.
+    pub(super) fn late(&self, number: usize) -> Duration {
+        if self.state().is_calm {
+            return Duration::ZERO;
+        }
+        let dice = &mut Dice::of(&[self.seed, number as u64, 12]);
+        Duration::from_millis(dice.below(self.settings.late_ms + 1))
+    }
+
+    /// Returns the server that new requests of a replica go to.
+    pub(super) fn route(&self, replica: usize) -> usize {
+        self.state().routes.get(&replica).copied().unwrap_or(0)
+    }
+
+    /// Calls a function while new requests go to the server of a replica.
+    pub(super) fn on_route<T>(&self, replica: usize, open: impl FnOnce() -> T) -> T {
+        let server = self.route(replica);
+        self.mock.with(|server_of| server_of.route_to(server));
+        let opened = open();
+        self.mock.with(|server_of| server_of.route_to(0));
+        opened
+    }
+
+    /// Whether the processes of a replica do not run now.
+    pub(super) fn is_paused(&self, replica: usize) -> bool {
+        let until = self.state().pauses.get(&replica).copied();
+        until.is_some_and(|until| until > self.now())
     }
 
     /// Counts a fault that had an effect.

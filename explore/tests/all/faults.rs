@@ -1,18 +1,18 @@
 //! Each kind of fault, alone: an observer sees its symptom in some world, and sees none without faults.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use informer_core::transport::{FailureKind, Get, TransportError as _};
 use informer_core::{Body as _, Transport as _};
-use informer_explore::{Explore, FaultKind, Objects, Process, ProcessTransport, World};
+use informer_explore::{Explore, FaultKind, Invariant, Objects, Process, ProcessTransport, World};
 use informer_mock::{MockError, json};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The faults, and what a process sees of each.
-const SYMPTOMS: [(FaultKind, &str); 19] = [
+const SYMPTOMS: [(FaultKind, &str); 27] = [
     (FaultKind::Stale, "a read is older than what was seen"),
     (FaultKind::Unobserved, "a version has expired"),
     (FaultKind::Crash, "it is started again"),
@@ -22,7 +22,10 @@ const SYMPTOMS: [(FaultKind, &str); 19] = [
     (FaultKind::Silence, "a watch does not end"),
     (FaultKind::Restart, "a server is down"),
     (FaultKind::Overload, "a server is overloaded"),
+    (FaultKind::FailedRead, "a read fails"),
+    (FaultKind::Unauthorized, "a read is not authorized"),
     (FaultKind::Slow, "a read is slow"),
+    (FaultKind::LateEvents, "a watch is late"),
     (FaultKind::Conflict, "another client has changed the object"),
     (FaultKind::FailedWrite, "a write has failed"),
     (FaultKind::SlowWrite, "a write is slow"),
@@ -30,7 +33,12 @@ const SYMPTOMS: [(FaultKind, &str); 19] = [
         FaultKind::LostAnswer,
         "a write has taken effect without a response",
     ),
+    (FaultKind::Denied, "a write is denied"),
+    (FaultKind::FailedCall, "a call fails"),
     (FaultKind::Partition, "a read is slow"),
+    (FaultKind::Pause, "a pause takes longer"),
+    (FaultKind::Clocks, "the clock jumps"),
+    (FaultKind::SlowGarbage, "an object outlives its owner"),
     (FaultKind::Duplicate, "two run at once"),
     (
         FaultKind::Backup,
@@ -61,8 +69,12 @@ fn without_faults_nothing_happens() {
 
 fn rules(symptom: &'static str) -> Explore {
     let map = json!({ "metadata": { "namespace": "prod" } });
+    let owner = json!({ "metadata": { "namespace": "owned" } });
     let rules = Explore::new()
         .objects(Objects::new("configmaps", map).changed(json!({ "data": { "size": "2" } })))
+        .objects(Objects::new("configmaps", owner).names(["owner"]))
+        // It would be a crash.
+        .without_invariant(Invariant::StartChangesNothing)
         .patience(Duration::from_secs(120))
         .shrinks(0);
     with_check(rules, symptom)
@@ -87,6 +99,8 @@ struct Seen(Mutex<Known>);
 struct Known {
     symptoms: BTreeSet<&'static str>,
     newest: u64,
+    /// When a list first showed a version.
+    shown: BTreeMap<u64, Instant>,
     running: usize,
     /// The objects and versions for which a write was made.
     written: BTreeSet<(String, String)>,
@@ -109,7 +123,13 @@ async fn observe(process: Process) {
             seen.note("it is started again");
         }
     }
-    tokio::join!(read(&process), write(&process), watcher.run());
+    tokio::join!(
+        read(&process),
+        write(&process),
+        outlive(&process),
+        wait(&process),
+        watcher.run()
+    );
 }
 
 struct Observer(World);
@@ -194,11 +214,66 @@ async fn read(process: &Process) {
                     if asked.elapsed() > Duration::from_secs(3) {
                         seen.note("a read is slow");
                     }
-                    seen.known(|known| known.newest = known.newest.max(version));
+                    seen.known(|known| {
+                        known.newest = known.newest.max(version);
+                        known.shown.entry(version).or_insert_with(Instant::now);
+                    });
                 }
                 Ok((429, _)) => seen.note("a server is overloaded"),
+                Ok((401, _)) => seen.note("a read is not authorized"),
+                Ok((500 | 503, _)) => seen.note("a read fails"),
                 Ok(_) => {}
                 Err(error) => seen.failed(&error),
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Waits and calls, and compares the clocks.
+async fn wait(process: &Process) {
+    let seen = Observer::of(process);
+    loop {
+        let (began, time) = (Instant::now(), process.now());
+        sleep(Duration::from_secs(1)).await;
+        let passed = began.elapsed();
+        if passed > Duration::from_millis(1_500) {
+            seen.note("a pause takes longer");
+        }
+        let by_day = process.now().duration_since(time);
+        if by_day.is_err()
+            || by_day.is_ok_and(|by_day| by_day.abs_diff(passed) > Duration::from_millis(500))
+        {
+            seen.note("the clock jumps");
+        }
+        if process.try_call("look outside", || ()).await.is_err() {
+            seen.note("a call fails");
+        }
+    }
+}
+
+/// Creates a Secret that each object owns, and looks for those without an owner.
+async fn outlive(process: &Process) {
+    let (seen, client) = (Observer::of(process), process.client());
+    let uid_of = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
+    loop {
+        let owned = client.list("secrets", "owned").await.unwrap_or_default();
+        if let Ok(maps) = client.list("configmaps", "owned").await {
+            for map in &maps {
+                let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": map["metadata"]["name"], "uid": uid_of(map) });
+                let secret = json!({ "metadata": { "namespace": "owned", "name": uid_of(map), "ownerReferences": [owner] } });
+                // It may exist.
+                let _ = client.create("secrets", &secret).await;
+            }
+            let gone = |secret: &&Value| {
+                let name = secret["metadata"]["name"].as_str().unwrap();
+                !maps.iter().any(|map| uid_of(map) == name)
+            };
+            for secret in owned.iter().filter(gone) {
+                let name = secret["metadata"]["name"].as_str().unwrap();
+                if let Ok(Some(_)) = client.get("secrets", "owned", name).await {
+                    seen.note("an object outlives its owner");
+                }
             }
         }
         sleep(Duration::from_secs(1)).await;
@@ -225,6 +300,10 @@ async fn write(process: &Process) {
             let created = match created {
                 Ok(created) => created,
                 Err(error) if error.already_exists() => continue,
+                Err(error) if [403, 422].contains(&error.status) => {
+                    seen.note("a write is denied");
+                    continue;
+                }
                 Err(_) => {
                     match client.get("secrets", "prod", &name).await {
                         Ok(Some(_)) => seen.note("a write has taken effect without a response"),
@@ -320,6 +399,15 @@ impl Watcher {
                     _ => {}
                 }
                 self.version = version_of(object);
+                let late = |known: &mut Known| {
+                    let mut shown = known.shown.range(self.version..);
+                    shown
+                        .next()
+                        .is_some_and(|(_, at)| at.elapsed() > Duration::from_millis(2_500))
+                };
+                if event["type"] != "BOOKMARK" && self.seen.known(late) {
+                    self.seen.note("a watch is late");
+                }
             }
         }
     }
