@@ -428,7 +428,11 @@ impl<'a> Driver<'a> {
             if self.rests_for(settle).await {
                 let checked = self.shared.check_end();
                 failed = match checked.and_then(|()| self.shared.check_rest()) {
-                    Ok(()) => return self.start_at_rest().await,
+                    Ok(()) => {
+                        let end = self.shared.snapshot();
+                        self.shared.state().end = Some(end);
+                        return self.start_at_rest().await;
+                    }
                     Err(failed) => Some(failed),
                 };
             }

@@ -281,26 +281,26 @@ mod functions {
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod tests {
     use super::*;
     use core::hash::BuildHasher as _;
+    use core::time::Duration;
     use std::hash::RandomState;
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     /// On a thread of its own: hashers keep their keys for each thread.
     fn seen(random: u64) -> (u64, SystemTime) {
         std::thread::spawn(move || {
+            set(Some(Illusion::of_seed(random)));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .start_paused(true)
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let start = tokio::time::Instant::now();
-                set(Some(
-                    Illusion::of_seed(random).clock(start, 1_700_000_000_000_000_000),
-                ));
+                set_clock(tokio::time::Instant::now(), 1_700_000_000_000_000_000);
                 tokio::time::sleep(Duration::from_secs(3)).await;
                 (RandomState::new().hash_one("a"), SystemTime::now())
             })

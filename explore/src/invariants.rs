@@ -27,6 +27,11 @@ pub enum Invariant {
     /// The program does not remove what it cannot know: annotations that another client has set just before its write
     /// ([`FaultKind::Conflict`](crate::FaultKind::Conflict)), or a person ([`Explore::edited`](crate::Explore::edited)).
     ForeignFieldsStay,
+    /// The end is as without faults: the same objects with the same finalizers, owners, labels and other members, but for
+    /// versions, uids and times. It is compared in one of eight runs, with three runs in which users do the same and
+    /// nothing fails. What differs among these, such as names with a uid, is not compared, and nor is
+    /// [what the author leaves out](crate::Explore::without_field).
+    Converges,
     /// With several replicas and an election by Leases, a process writes only if it was the last to write a Lease.
     /// Leases and Events do not count.
     OneWriter,
@@ -34,11 +39,12 @@ pub enum Invariant {
 
 impl Invariant {
     /// All invariants.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::DeletionsEnd,
         Self::QuietAtRest,
         Self::StartChangesNothing,
         Self::ForeignFieldsStay,
+        Self::Converges,
         Self::OneWriter,
     ];
 
@@ -49,6 +55,7 @@ impl Invariant {
             Self::QuietAtRest => "it is quiet at rest",
             Self::StartChangesNothing => "a start at rest changes nothing",
             Self::ForeignFieldsStay => "no annotation of another client is lost",
+            Self::Converges => "it ends as without faults",
             Self::OneWriter => "only the leader writes",
         }
     }

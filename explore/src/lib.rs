@@ -91,6 +91,7 @@ mod actors;
 mod body;
 mod connect;
 mod context;
+mod converge;
 mod describe;
 mod dice;
 mod driver;
@@ -189,6 +190,7 @@ impl<P> Explore<P> {
             spares_kube: false,
             checks: Vec::new(),
             invariants: Invariant::ALL.into(),
+            masks: Vec::new(),
             steps: 30,
             patience: Duration::from_secs(30 * 60),
             settle: Duration::from_secs(30),
@@ -293,6 +295,18 @@ impl<P> Explore<P> {
     /// Removes an invariant, for a program that is meant to differ.
     pub fn without_invariant(mut self, invariant: Invariant) -> Self {
         self.rules.spec.invariants.retain(|own| *own != invariant);
+        self
+    }
+
+    /// Leaves a member of a resource's objects out of [`Invariant::Converges`], by its path as in a JSON Patch: one that
+    /// depends on how often or when the program has done something.
+    ///
+    /// ```
+    /// # use informer_explore::Explore;
+    /// let rules = Explore::new().without_field("shops.example.com", "/status/attempts");
+    /// ```
+    pub fn without_field(mut self, resource: &str, path: &str) -> Self {
+        self.rules.spec.masks.push((resource.into(), path.into()));
         self
     }
 

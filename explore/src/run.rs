@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use super::context;
 use super::driver::Driver;
+use super::invariants::Snapshot;
 use super::logs;
 use super::plan::Plan;
 use super::process::{Life, Process};
@@ -28,6 +29,8 @@ pub(super) struct Ran {
     pub(super) trace: Trace,
     pub(super) violation: Option<Violation>,
     pub(super) tally: Tally,
+    /// The objects in the end, if the world came to rest.
+    pub(super) end: Option<Snapshot>,
 }
 
 /// Carries out a plan, on a thread of its own: whatever a program keeps for each thread is new in each run. If it never
@@ -83,12 +86,14 @@ fn result_of(shared: &Shared) -> Ran {
     if violation.is_some() {
         trace.complete();
     }
+    let end = state.end.take();
     let mut tally = core::mem::take(&mut state.tally);
     (tally.runs, tally.requests) = (1, state.requests as u64);
     Ran {
         trace,
         violation,
         tally,
+        end,
     }
 }
 

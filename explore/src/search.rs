@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::action::FaultKind;
+use super::converge::run_and_compare as run_plan;
 use super::describe;
 use super::failure::{Difference, Failure, Planned};
 use super::plan::Plan;
 use super::rules::Rules;
-use super::run::{Ran, Start, run as run_plan};
+use super::run::{Ran, Start};
 use super::seeds::each_seed;
 use super::simplify::simplify;
 use super::spec::Spec;

@@ -32,6 +32,8 @@ pub(super) struct Spec {
     pub(super) spares_kube: bool,
     pub(super) checks: Vec<Check>,
     pub(super) invariants: Vec<Invariant>,
+    /// Resources and paths that are not compared with runs without faults.
+    pub(super) masks: Vec<(String, String)>,
     pub(super) steps: usize,
     pub(super) patience: Duration,
     pub(super) settle: Duration,

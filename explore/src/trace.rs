@@ -205,6 +205,11 @@ pub(super) fn hash(body: &[u8]) -> u64 {
     hash
 }
 
+/// Whether a text is a time in RFC 3339 and UTC.
+pub(super) fn is_time_of_day(text: &str) -> bool {
+    time_of_day(text.as_bytes()).is_some_and(<[u8]>::is_empty)
+}
+
 /// Returns what follows a time in RFC 3339 and UTC.
 fn time_of_day(text: &[u8]) -> Option<&[u8]> {
     const FORM: &[u8] = b"0000-00-00T00:00:00";

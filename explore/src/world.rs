@@ -17,7 +17,7 @@ use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::connect::body_of;
 use super::context;
 use super::dice::Dice;
-use super::invariants::{Holder, Rest};
+use super::invariants::{Holder, Rest, Snapshot};
 use super::plan::Settings;
 use super::process::Life;
 use super::spec::{Check, Spec};
@@ -116,6 +116,8 @@ pub(super) struct State {
     pub(super) is_calm: bool,
     pub(super) requests: usize,
     pub(super) tally: Tally,
+    /// The objects in the end.
+    pub(super) end: Option<Snapshot>,
     /// What happens at rest.
     pub(super) rest: Rest,
     /// The processes that hold Leases, by the path of the Lease.

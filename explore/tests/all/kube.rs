@@ -78,7 +78,7 @@ fn again(_: Arc<Shop>, error: &Failed, context: Arc<(Client, Bug)>) -> Action {
     tracing::warn!(%error, "repeats");
     match context.1 {
         Bug::GivesUp => Action::await_change(),
-        _ => Action::requeue(Duration::from_secs(5)),
+        Bug::None | Bug::ForgetsStatus => Action::requeue(Duration::from_secs(5)),
     }
 }
 

@@ -1,0 +1,315 @@
+//! Compares the end of a run with the ends of runs without faults: a controller makes the same of the same wishes,
+//! whatever has happened in between.
+//!
+//! Users do the same in all of them. What differs between the runs without faults, such as names with a uid, decides
+//! nothing, so several of them are compared: at the same times, with a long pause after each change, and with nothing
+//! but the objects that users have in the end.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::action::{Action, UserChange};
+use super::dice::Dice;
+use super::invariants::{Invariant, MARKS, Snapshot};
+use super::plan::{Plan, Settings, Step};
+use super::run::{Ran, Start, run};
+use super::spec::Spec;
+use super::trace::is_time_of_day;
+use super::world::Violation;
+
+/// The pause after each change by users in one of the runs.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Carries out a plan, and compares its end in some runs.
+pub(super) fn run_and_compare(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>) -> Ran {
+    let mut ran = run(spec, plan, start);
+    let is_checked = Dice::of(&[plan.seed, 15]).one_in(8);
+    let is_honest = spec.faults.iter().all(|kind| kind.is_honest());
+    if !is_checked || !is_honest || !spec.keeps(Invariant::Converges) || ran.violation.is_some() {
+        return ran;
+    }
+    let Some(end) = ran.end.take().map(|end| normalize(&end)) else {
+        return ran;
+    };
+    let users = objects_of_users(spec, &end);
+    let plans = [
+        again(plan, Duration::ZERO, 1),
+        again(plan, PAUSE, 2),
+        at_once(spec, plan, &users, 3),
+    ];
+    let mut others = Vec::new();
+    for plan in plans {
+        let end = run(spec, &plan, start).end.map(|end| normalize(&end));
+        // If a deletion took longer, the same change by a user means something else.
+        others.extend(end.filter(|end| objects_of_users(spec, end) == users));
+    }
+    // One alone does not show what differs anyway.
+    if others.len() > 1
+        && let Some(what) = compare(spec, &end, &others)
+    {
+        let check = Invariant::Converges.check().to_owned();
+        let what = format!("{what}, in {} runs without faults", others.len());
+        ran.trace.complete();
+        ran.violation = Some(Violation {
+            check,
+            what,
+            is_real_time: false,
+        });
+    }
+    ran
+}
+
+/// The same changes by users without faults, in another world.
+fn again(plan: &Plan, pause: Duration, number: u64) -> Plan {
+    let mut now = Duration::ZERO;
+    let of_users = plan.actions().filter(|(_, action)| is_of_users(action));
+    let steps = of_users.map(|(at, action)| {
+        now = if pause.is_zero() { at } else { now + pause };
+        step(now, *action)
+    });
+    let steps: Vec<Step> = steps.collect();
+    Plan {
+        seed: other_seed(plan, number),
+        settings: Settings::CALM,
+        end: steps.last().map_or(Duration::ZERO, Step::end),
+        steps,
+    }
+}
+
+/// Users create what they have in the end, and nothing else happens.
+fn at_once(spec: &Spec, plan: &Plan, users: &BTreeSet<Key>, number: u64) -> Plan {
+    let mut last = BTreeMap::new();
+    for (_, action) in plan.actions() {
+        if let Action::User {
+            slot,
+            change: UserChange::Put(variant) | UserChange::Recreate(variant),
+        } = *action
+        {
+            last.insert(slot, variant);
+        }
+    }
+    let exists = |slot: &usize| {
+        let (objects, name) = spec.find(*slot);
+        users
+            .iter()
+            .any(|(resource, key)| *resource == objects.resource && ends_with(key, name))
+    };
+    let slots = last.into_iter().filter(|(slot, _)| exists(slot));
+    let put = |(slot, variant)| {
+        let change = UserChange::Put(variant);
+        step(Duration::ZERO, Action::User { slot, change })
+    };
+    Plan {
+        seed: other_seed(plan, number),
+        settings: Settings::CALM,
+        steps: slots.map(put).collect(),
+        end: Duration::ZERO,
+    }
+}
+
+fn step(at: Duration, action: Action) -> Step {
+    Step {
+        at,
+        kind: None,
+        actions: vec![(Duration::ZERO, action)],
+    }
+}
+
+const fn is_of_users(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::User { .. } | Action::Person { .. } | Action::Upgrade { .. }
+    )
+}
+
+/// Another world: what follows from its seed differs, such as uids.
+fn other_seed(plan: &Plan, number: u64) -> u64 {
+    Dice::of(&[plan.seed, number, 16]).below(u64::MAX)
+}
+
+/// A resource, and the namespace and name.
+type Key = (String, String);
+/// Objects without what differs anyway. Those with generated names have one key.
+type End = BTreeMap<Key, Vec<Value>>;
+
+/// Returns which objects of users exist.
+fn objects_of_users(spec: &Spec, end: &End) -> BTreeSet<Key> {
+    let is_of_users = |(resource, key): &&Key| {
+        let of_resource = spec.objects.iter().filter(|own| own.resource == *resource);
+        let mut names = of_resource.flat_map(|objects| &objects.names);
+        names.any(|name| ends_with(key, name))
+    };
+    end.keys().filter(is_of_users).cloned().collect()
+}
+
+/// Whether a key has a name.
+fn ends_with(key: &str, name: &str) -> bool {
+    key.rsplit('/').next() == Some(name)
+}
+
+fn normalize(snapshot: &Snapshot) -> End {
+    let mut end = End::new();
+    for ((resource, key), object) in snapshot {
+        let mut object = object.clone();
+        let generated = object["metadata"]["generateName"].as_str().map(|prefix| {
+            let namespace = key.rsplit_once('/').map_or("", |(namespace, _)| namespace);
+            format!("{namespace}/{prefix}*")
+        });
+        clean(&mut object);
+        let key = generated.unwrap_or_else(|| key.clone());
+        end.entry((resource.clone(), key)).or_default().push(object);
+    }
+    for objects in end.values_mut() {
+        objects.sort_by_key(Value::to_string);
+    }
+    end
+}
+
+/// Removes what is new in each world from an object.
+fn clean(object: &mut Value) {
+    let Some(metadata) = object["metadata"].as_object_mut() else {
+        return;
+    };
+    let old = core::mem::take(metadata);
+    for (member, value) in old {
+        match member.as_str() {
+            "labels" | "finalizers" => drop(metadata.insert(member, value)),
+            "annotations" => {
+                let Value::Object(mut annotations) = value else {
+                    continue;
+                };
+                annotations.retain(|name, _| !MARKS.contains(&name.as_str()));
+                if !annotations.is_empty() {
+                    metadata.insert(member, annotations.into());
+                }
+            }
+            "ownerReferences" => {
+                let owners = value.as_array().into_iter().flatten();
+                let owners = owners.map(|owner| json!([owner["kind"], owner["name"]]));
+                metadata.insert(member, owners.collect());
+            }
+            _ => {}
+        }
+    }
+    without_times(object);
+}
+
+fn without_times(value: &mut Value) {
+    match value {
+        Value::String(text) if is_time_of_day(text) => "a time".clone_into(text),
+        Value::Array(values) => values.iter_mut().for_each(without_times),
+        Value::Object(members) => members.values_mut().for_each(without_times),
+        _ => {}
+    }
+}
+
+/// Describes the first difference to all other ends, as far as these are the same.
+fn compare(spec: &Spec, end: &End, others: &[End]) -> Option<String> {
+    let keys: BTreeSet<&Key> = others
+        .iter()
+        .flat_map(End::keys)
+        .chain(end.keys())
+        .collect();
+    let resources: BTreeSet<&String> = keys.iter().map(|(resource, _)| resource).collect();
+    let count = |end: &End, key: &Key| end.get(key).map_or(0, Vec::len);
+    for resource in resources {
+        let of_resource = || keys.iter().filter(|key| key.0 == *resource);
+        let is_same = |key: &&Key| {
+            others
+                .iter()
+                .all(|end| count(end, key) == count(&others[0], key))
+        };
+        if !of_resource().all(is_same) {
+            // Its objects depend on more than the wishes of users.
+            continue;
+        }
+        for key in of_resource() {
+            let (own, wanted) = (count(end, key), count(&others[0], key));
+            let name = format!("{} {}", key.0, key.1);
+            match (own, wanted) {
+                (1, 0) => return Some(format!("{name} exists, and not")),
+                (0, 1) => return Some(format!("{name} does not exist, and it does")),
+                _ if own != wanted => {
+                    return Some(format!("there are {own} of {name}, and {wanted}"));
+                }
+                _ => {}
+            }
+            for index in 0..own {
+                let of = |end: &End| end.get(*key).and_then(|all| all.get(index)).cloned();
+                let wanted: Vec<Value> = others.iter().filter_map(of).collect();
+                let masks = spec.masks_of(&key.0);
+                let found = difference(&of(end).unwrap_or_default(), &wanted, "", &masks);
+                if let Some((path, own, wanted)) = found {
+                    return Some(format!("{name} has {own} at {path}, and {wanted}"));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Returns the path of the first difference, with both values. What differs among the others is left out.
+fn difference(
+    own: &Value,
+    others: &[Value],
+    path: &str,
+    masks: &[&str],
+) -> Option<(String, Value, Value)> {
+    let first = others.first()?;
+    if masks.contains(&path) || others.iter().all(|other| other == own) {
+        return None;
+    }
+    let objects: Vec<_> = others.iter().filter_map(Value::as_object).collect();
+    if let Some(own) = own.as_object()
+        && objects.len() == others.len()
+    {
+        let names: BTreeSet<&String> = objects
+            .iter()
+            .flat_map(|object| object.keys())
+            .chain(own.keys())
+            .collect();
+        return names.into_iter().find_map(|name| {
+            let of = |object: &&serde_json::Map<String, Value>| object.get(name).cloned();
+            let others: Vec<Value> = objects
+                .iter()
+                .map(|object| of(object).unwrap_or_default())
+                .collect();
+            let own = own.get(name).cloned().unwrap_or_default();
+            difference(&own, &others, &format!("{path}/{name}"), masks)
+        });
+    }
+    let are_same = others.iter().all(|other| other == first);
+    are_same.then(|| (path.to_owned(), own.clone(), first.clone()))
+}
+
+impl Spec {
+    fn masks_of(&self, resource: &str) -> Vec<&str> {
+        let masks = self.masks.iter().filter(|(of, _)| of == resource);
+        masks.map(|(_, path)| path.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_stable_is_compared() {
+        let found = |own: Value, others: &[Value]| difference(&own, others, "", &["/data/mask"]);
+        let others = [
+            json!({ "data": { "a": 1, "uid": "x" } }),
+            json!({ "data": { "a": 1, "uid": "y" } }),
+        ];
+        let same = json!({ "data": { "a": 1, "uid": "z", "mask": 7 } });
+        assert_eq!(found(same, &others), None);
+        let other = json!({ "data": { "a": 2, "uid": "z" } });
+        let expected = ("/data/a".to_owned(), json!(2), json!(1));
+        assert_eq!(found(other, &others), Some(expected));
+        let expected = ("/data/b".to_owned(), json!(1), Value::Null);
+        let more = json!({ "data": { "a": 1, "b": 1 } });
+        assert_eq!(found(more, &others), Some(expected));
+    }
+}
