@@ -369,12 +369,6 @@ impl FakeServer {
     }
 }
 
-impl Response {
-    pub(super) const fn is_watch(&self) -> bool {
-        matches!(self.source, BodySource::Watch(_))
-    }
-}
-
 pub(super) struct Asked<'a> {
     pub(super) resource: usize,
     pub(super) kind: &'a Arc<ResourceType>,

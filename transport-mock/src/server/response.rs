@@ -31,6 +31,8 @@ pub(super) struct Response {
     stash: Vec<u8>,
     splits: usize,
     ending: Option<Ending>,
+    /// Whether it is a watch that sends nothing more without having ended.
+    is_stalled: bool,
     pace: Pace,
 }
 
@@ -75,6 +77,7 @@ impl Response {
             stash: Vec::new(),
             splits: 0,
             ending: None,
+            is_stalled: false,
         };
         response.decorate();
         response
@@ -99,8 +102,19 @@ impl Response {
         }
     }
 
+    /// Returns whether it is a watch, half open or not.
+    pub(super) const fn is_watch(&self) -> bool {
+        self.is_stalled || matches!(self.source, BodySource::Watch(_))
+    }
+
+    /// Returns whether it is a watch whose connection is half open.
+    pub(super) const fn is_half_open(&self) -> bool {
+        self.is_watch() && matches!(self.ending, Some(Ending::Stall))
+    }
+
     /// Ends the body at once and drops unsent data.
     pub(super) fn end(&mut self, ending: Ending) {
+        self.is_stalled = self.is_watch() && ending == Ending::Stall;
         self.stash.clear();
         self.ending = Some(ending);
         self.source = BodySource::Whole(Vec::new());

@@ -28,33 +28,38 @@ impl FakeServer {
     }
 
     /// Closes the connections like a GOAWAY. Requests without a response are cut, so that clients send them again on
-    /// another connection. Responses that have begun continue.
+    /// another connection. Responses that have begun continue, except for half-open watches, which are reset.
     pub fn go_away(&mut self) {
         let (routed, now) = (self.routed, self.now);
         for (id, response) in &mut self.responses {
             let begun = matches!(response.poll_head(now), HeadPoll::Ready(_));
-            if response.replica == routed && (!begun || self.waiting.contains_key(id)) {
+            let is_cut = !begun || response.is_half_open() || self.waiting.contains_key(id);
+            if response.replica == routed && is_cut {
                 self.waiting.remove(id);
                 response.end(Ending::Abort(FailureKind::Reset));
             }
         }
     }
 
-    /// Resets the connections of all watches.
+    /// Resets the connections of all watches, also of half-open ones.
     pub fn cut_watches(&mut self) {
         self.each_watch(|response| response.end(Ending::Abort(FailureKind::Reset)));
     }
 
-    /// Ends all watches cleanly, after their pending events.
+    /// Ends all watches cleanly, after their pending events. Half-open ones have none.
     pub fn close_watches(&mut self) {
         self.each_watch(|response| {
             if let Some(watch) = response.watch_mut() {
                 watch.finish();
+            } else if response.is_half_open() {
+                response.end(Ending::Close);
             }
         });
     }
 
-    /// Stops all open watches from sending data without ending them: the connections are half open.
+    /// Stops all open watches from sending data without ending them: the connections are half open. They end by
+    /// [`cut_watches`](Self::cut_watches), [`close_watches`](Self::close_watches), [`go_away`](Self::go_away) and
+    /// failures of the server.
     pub fn stall_watches(&mut self) {
         self.each_watch(|response| response.end(Ending::Stall));
     }

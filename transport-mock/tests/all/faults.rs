@@ -307,6 +307,38 @@ fn trouble_with_open_watches() {
 }
 
 #[test]
+fn a_half_open_watch_ends_as_others_do() {
+    type Change = fn(&mut FakeServer);
+    let ways: [(Change, Ended); 4] = [
+        (FakeServer::cut_watches, Ended::Cut(FailureKind::Reset)),
+        (FakeServer::go_away, Ended::Cut(FailureKind::Reset)),
+        (FakeServer::close_watches, Ended::Clean),
+        (FakeServer::go_down, Ended::Cut(FailureKind::Reset)),
+    ];
+    for (end, expected) in ways {
+        for fault in [
+            Fault::nothing(),
+            Fault::nothing().cut_after_events(0).silently(),
+        ] {
+            let mut server = server(fault);
+            let id = server.handle_request(at(0), WATCH, JSON);
+            head(&mut server, at(0), id);
+            read(&mut server, at(0), id);
+            server.stall_watches();
+            server.stall_watches();
+            let nothing = String::new();
+            assert_eq!(
+                read(&mut server, at(0), id),
+                (nothing.clone(), Ended::Open(None))
+            );
+            end(&mut server);
+            server.stall_watches();
+            assert_eq!(read(&mut server, at(0), id), (nothing, expected));
+        }
+    }
+}
+
+#[test]
 fn a_restart() {
     let mut server = server(Fault::nothing());
     server.tick(at(100));
