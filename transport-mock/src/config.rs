@@ -34,8 +34,13 @@ pub struct Config {
     pub gone: Gone,
     /// The response to a DELETE.
     pub deletes: DeleteAnswer,
-    /// Whether objects whose owners no longer exist are deleted after each write of a client.
+    /// Whether objects whose owners no longer exist, and those of deleted Namespaces, are deleted after each write of a
+    /// client.
     pub collects_garbage: bool,
+    /// Whether clients can create objects only in Namespaces that exist. A server that is created with it has `default`,
+    /// `kube-system`, `kube-public` and `kube-node-lease`, and Namespaces that clients create have a phase and the
+    /// finalizer `kubernetes`: a deleted one is `Terminating` until its objects are gone.
+    pub requires_namespaces: bool,
     /// The response to clients that accept protobuf.
     pub protobuf: Protobuf,
     /// The effect of `drop=metadata.managedFields` in the `Accept` header.
@@ -164,6 +169,7 @@ impl Default for Config {
             gone: Gone::Event,
             deletes: DeleteAnswer::Status,
             collects_garbage: true,
+            requires_namespaces: false,
             protobuf: Protobuf::Served,
             drop_parameter: DropParameter::Ignored,
             too_large_wait: Duration::from_secs(3),

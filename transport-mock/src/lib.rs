@@ -92,6 +92,7 @@ mod config;
 #[cfg(feature = "tokio")]
 pub mod conformance;
 pub mod demo;
+mod event;
 mod fault;
 mod filter;
 mod log;

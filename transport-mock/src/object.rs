@@ -10,7 +10,9 @@ use core::ops::Range;
 
 use serde_json::{Map, Value};
 
+use crate::event;
 use crate::protobuf;
+use crate::query::Part;
 
 /// A resource type of the server.
 #[derive(Clone, Debug)]
@@ -23,10 +25,23 @@ pub(crate) struct ResourceType {
     /// Whether it is defined by a CustomResourceDefinition. Then members are sorted, and items of a list have kind and
     /// apiVersion.
     pub(crate) custom: bool,
+    /// Whether it has endpoints: its definition has not been deleted.
+    pub(crate) is_served: bool,
+    pub(crate) names: Names,
+    /// The subresources of a built-in kind.
+    pub(crate) parts: &'static [Part],
     /// The rest of its definition, if the server has it.
     pub(crate) definition: Option<Arc<Definition>>,
     /// The fields that a field selector supports, besides name and namespace.
     pub(crate) selectable: Vec<String>,
+}
+
+/// The names of a resource type in discovery, besides its plural and its kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) singular: String,
+    pub(crate) short: Vec<String>,
+    pub(crate) categories: Vec<String>,
 }
 
 /// The part of a CustomResourceDefinition about a version, besides its names.
@@ -56,6 +71,11 @@ impl ResourceType {
         }
     }
 
+    /// Returns whether its objects are stored as events of `v1`, and shown as those of `events.k8s.io/v1`.
+    pub(crate) fn is_new_event(&self) -> bool {
+        !self.custom && self.group == "events.k8s.io"
+    }
+
     /// Returns the apiVersion and kind of an object in a response.
     pub(crate) fn type_of(&self, view: View) -> (String, &str) {
         match view {
@@ -66,21 +86,9 @@ impl ResourceType {
 
     /// Returns whether the status is a subresource: other writes do not change it.
     pub(crate) fn has_status(&self) -> bool {
-        const WITHOUT: [&str; 10] = [
-            "configmaps",
-            "secrets",
-            "serviceaccounts",
-            "endpoints",
-            "events",
-            "leases",
-            "endpointslices",
-            "networkpolicies",
-            "storageclasses",
-            "roles",
-        ];
         match &self.definition {
             Some(definition) => definition.has_status,
-            None => self.custom || !WITHOUT.contains(&self.plural.as_str()),
+            None => self.custom || self.parts.contains(&Part::Status),
         }
     }
 
@@ -89,6 +97,23 @@ impl ResourceType {
         self.definition
             .as_ref()
             .map(|definition| &definition.schema)
+    }
+
+    /// Returns whether its objects have this part.
+    pub(crate) fn has(&self, part: Part) -> bool {
+        match part {
+            Part::Whole => true,
+            Part::Status => self.has_status(),
+            Part::Scale => self.has_scale(),
+            other => self.parts.contains(&other),
+        }
+    }
+
+    fn has_scale(&self) -> bool {
+        match &self.definition {
+            Some(definition) => definition.scale.is_some(),
+            None => self.parts.contains(&Part::Scale),
+        }
     }
 
     /// Returns whether a name means this type: `pods`, `deployments.apps` or `apps/v1/deployments`.
@@ -283,7 +308,7 @@ impl Object {
                 b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
             ),
         }
-        self.write_body(out, form, version);
+        self.write_body(out, kind, form, version);
         out.push(b'}');
     }
 
@@ -298,22 +323,23 @@ impl Object {
             return self.write(out, kind, form);
         }
         out.push(b'{');
-        self.write_body(out, form, self.version);
+        self.write_body(out, kind, form, self.version);
         out.push(b'}');
     }
 
     /// Converts it to a message of protobuf. A kind without a table is negotiated as metadata only.
     fn message(&self, kind: &ResourceType, form: Form, version: u64) -> Vec<u8> {
         let mut text = b"{".to_vec();
-        self.write_body(&mut text, form, version);
+        self.write_body(&mut text, kind, form, version);
         text.push(b'}');
         let object = serde_json::from_slice(&text).unwrap_or(Value::Null);
         let (api_version, name) = kind.type_of(form.view);
         protobuf::message(&api_version, name, &object).unwrap_or_default()
     }
 
-    fn write_body(&self, out: &mut Vec<u8>, form: Form, version: u64) {
-        let end = if form.view == View::Full {
+    fn write_body(&self, out: &mut Vec<u8>, kind: &ResourceType, form: Form, version: u64) {
+        let is_new_event = form.view == View::Full && kind.is_new_event();
+        let end = if form.view == View::Full && !is_new_event {
             self.body.len()
         } else {
             self.metadata_end
@@ -333,6 +359,16 @@ impl Object {
             at = range.end;
         }
         out.extend_from_slice(&self.body[at..end]);
+        if is_new_event {
+            let rest = &self.body[self.metadata_end..];
+            let rest = rest.strip_prefix(b",").unwrap_or(rest);
+            let core = serde_json::from_slice(&[b"{", rest, b"}"].concat()).unwrap_or_default();
+            let event = event::from_core(core);
+            for key in sorted(&event) {
+                out.push(b',');
+                write_member(out, key, event.get(key).unwrap_or(&Value::Null));
+            }
+        }
     }
 }
 

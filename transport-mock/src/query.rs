@@ -77,13 +77,30 @@ pub(crate) enum Part {
     Whole,
     Status,
     Scale,
+    /// The finalizers in the spec of a Namespace.
+    Finalize,
+    Eviction,
+    Binding,
+    /// A part that needs containers, by its name.
+    Container(&'static str),
 }
+
+/// The parts that need containers.
+const CONTAINER_PARTS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 impl Part {
     fn of(segment: &str) -> Option<Self> {
-        [Self::Status, Self::Scale]
-            .into_iter()
-            .find(|part| part.name() == segment)
+        let containers = CONTAINER_PARTS.into_iter().map(Self::Container);
+        [
+            Self::Status,
+            Self::Scale,
+            Self::Finalize,
+            Self::Eviction,
+            Self::Binding,
+        ]
+        .into_iter()
+        .chain(containers)
+        .find(|part| part.name() == segment)
     }
 
     pub(crate) const fn name(self) -> &'static str {
@@ -91,6 +108,10 @@ impl Part {
             Self::Whole => "",
             Self::Status => "status",
             Self::Scale => "scale",
+            Self::Finalize => "finalize",
+            Self::Eviction => "eviction",
+            Self::Binding => "binding",
+            Self::Container(name) => name,
         }
     }
 }
@@ -108,6 +129,8 @@ impl<'a> ApiPath<'a> {
         let (rest, part) = match rest.as_slice() {
             // A resource of a namespace is no part of the namespace.
             ["namespaces", _, _, _] => (rest.as_slice(), Part::Whole),
+            // The rest of the path is for the container.
+            ["namespaces", _, _, _, "proxy", ..] => (&rest[..4], Part::Container("proxy")),
             [object @ .., last] if object.len() > 1 => {
                 Part::of(last).map_or((rest.as_slice(), Part::Whole), |part| (object, part))
             }
@@ -242,6 +265,14 @@ mod tests {
         ] {
             assert_eq!(path(wrong), None, "{wrong}");
         }
-        assert_eq!(path("/api/v1/namespaces/a/pods/b/log"), None);
+        let part = Part::Container("proxy");
+        for text in [
+            "/api/v1/namespaces/a/pods/b/proxy",
+            "/api/v1/namespaces/a/pods/b/proxy/",
+            "/api/v1/namespaces/a/pods/b/proxy/x/y",
+        ] {
+            assert_eq!(path(text), Some(ApiPath { part, ..one }), "{text}");
+        }
+        assert_eq!(path("/api/v1/namespaces/a/pods/b/none"), None);
     }
 }

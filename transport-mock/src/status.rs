@@ -53,6 +53,14 @@ impl Status {
         .details(json!({}))
     }
 
+    /// A part of an object needs a container.
+    pub(crate) fn no_container(plural: &str, part: &str) -> Self {
+        let message = format!(
+            "informer-mock does not serve {plural}/{part}: it has no containers and no network"
+        );
+        Self::new(501, "NotImplemented", message).details(json!({}))
+    }
+
     pub(crate) fn no_such_object(group: &str, plural: &str, name: &str) -> Self {
         let full = if group.is_empty() {
             plural.to_string()

@@ -38,6 +38,8 @@ pub(crate) struct Store {
 #[derive(Clone, Debug)]
 struct Table {
     kind: Arc<ResourceType>,
+    /// The resource whose objects it shows, if they are not its own.
+    view_of: Option<usize>,
     /// The states of each object by key, in the order of their versions. `None` is a deletion.
     objects: BTreeMap<Arc<str>, States>,
 }
@@ -56,11 +58,26 @@ impl Store {
         }
     }
 
-    pub(crate) fn add(&mut self, kind: ResourceType) {
+    /// Adds a resource and returns its index.
+    pub(crate) fn add(&mut self, kind: ResourceType) -> usize {
         self.tables.push(Table {
             kind: Arc::new(kind),
+            view_of: None,
             objects: BTreeMap::new(),
         });
+        self.tables.len() - 1
+    }
+
+    /// Adds a resource that shows the objects of another one, and returns its index.
+    pub(crate) fn add_view(&mut self, kind: ResourceType, of: usize) -> usize {
+        let index = self.add(kind);
+        self.tables[index].view_of = Some(self.stored(of));
+        index
+    }
+
+    /// Returns the resource that has the objects of a resource.
+    pub(crate) fn stored(&self, resource: usize) -> usize {
+        self.tables[resource].view_of.unwrap_or(resource)
     }
 
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
@@ -77,6 +94,7 @@ impl Store {
 
     /// Returns the current state of an object.
     pub(crate) fn current(&self, resource: usize, key: &str) -> Option<&Arc<Object>> {
+        let resource = self.stored(resource);
         self.tables[resource].objects.get(key)?.last()?.1.as_ref()
     }
 
@@ -92,7 +110,7 @@ impl Store {
             Some(after) if after >= prefix => Bound::Excluded(after),
             Some(_) | None => Bound::Included(prefix),
         };
-        let range = self.tables[resource]
+        let range = self.tables[self.stored(resource)]
             .objects
             .range::<str, _>((start, Bound::Unbounded));
         let range = range.take_while(move |(key, _)| key.starts_with(prefix));
@@ -111,6 +129,7 @@ impl Store {
         key: &str,
         after: Option<Arc<Object>>,
     ) {
+        let resource = self.stored(resource);
         self.version += 1;
         let version = self.version;
         let before = self.current(resource, key).cloned();
@@ -133,6 +152,7 @@ impl Store {
 
     /// Removes an object and all its states, without an event.
     pub(crate) fn forget(&mut self, resource: usize, key: &str) -> bool {
+        let resource = self.stored(resource);
         let before = self.current(resource, key).cloned();
         self.index(resource, key, before.as_deref(), None);
         self.tables[resource].objects.remove(key).is_some()
@@ -267,7 +287,7 @@ fn state_at(states: &[(u64, Option<Arc<Object>>)], version: u64) -> Option<&Arc<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Identity;
+    use crate::object::{Identity, Names};
     use serde_json::Map;
 
     fn store() -> Store {
@@ -280,6 +300,13 @@ mod tests {
             kind: text("Pod"),
             namespaced: true,
             custom: false,
+            is_served: true,
+            names: Names {
+                singular: text("pod"),
+                short: Vec::new(),
+                categories: Vec::new(),
+            },
+            parts: &[],
             definition: None,
             selectable: Vec::new(),
         });

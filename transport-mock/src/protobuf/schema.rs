@@ -15,9 +15,11 @@ macro_rules! messages {
     (@ $kind:ident) => { (super::Shape::Required, $kind) };
 }
 
+mod admission;
 mod core;
 mod groups;
 mod meta;
+mod policy;
 
 use self::Kind::{
     Bool as BOOL, Bytes as BYTES, Fields as FIELDS, Int as INT, IntOrString as INT_OR_STRING,
@@ -125,4 +127,22 @@ const KINDS: &[(&str, &str, Kind)] = &[
     ("networking.k8s.io/v1", "NetworkPolicy", groups::NETWORK_POLICY),
     ("storage.k8s.io/v1", "StorageClass", groups::STORAGE_CLASS),
     ("rbac.authorization.k8s.io/v1", "Role", groups::ROLE),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", policy::ROLE_BINDING),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", policy::CLUSTER_ROLE),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", policy::CLUSTER_ROLE_BINDING),
+    ("v1", "ResourceQuota", policy::RESOURCE_QUOTA),
+    ("v1", "LimitRange", policy::LIMIT_RANGE),
+    ("apps/v1", "ControllerRevision", policy::CONTROLLER_REVISION),
+    ("events.k8s.io/v1", "Event", policy::EVENT),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", policy::HORIZONTAL_POD_AUTOSCALER),
+    ("policy/v1", "PodDisruptionBudget", policy::POD_DISRUPTION_BUDGET),
+    ("scheduling.k8s.io/v1", "PriorityClass", policy::PRIORITY_CLASS),
+    ("storage.k8s.io/v1", "VolumeAttachment", policy::VOLUME_ATTACHMENT),
+    ("storage.k8s.io/v1", "CSIDriver", policy::CSI_DRIVER),
+    ("networking.k8s.io/v1", "IngressClass", policy::INGRESS_CLASS),
+    ("node.k8s.io/v1", "RuntimeClass", policy::RUNTIME_CLASS),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", admission::VALIDATING_WEBHOOK_CONFIGURATION),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", admission::MUTATING_WEBHOOK_CONFIGURATION),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", admission::VALIDATING_ADMISSION_POLICY),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", admission::VALIDATING_ADMISSION_POLICY_BINDING),
 ];

@@ -230,7 +230,7 @@ impl FakeServer {
     pub(super) fn index_of(&self, path: &ApiPath<'_>) -> Option<usize> {
         self.store.kinds().position(|kind| {
             let own = (&*kind.group, &*kind.version, &*kind.plural);
-            own == (path.group, path.version, path.plural)
+            kind.is_served && own == (path.group, path.version, path.plural)
         })
     }
 
@@ -250,16 +250,18 @@ impl FakeServer {
         }
         let form = self.negotiate(&request.accept, request.verb, kind)?;
         if let Some(name) = path.name {
-            if path.part == Part::Scale {
-                let namespace = path.namespace.unwrap_or_default();
-                return Ok(self.answer_scale(resource, namespace, name)?);
+            let namespace = path.namespace.unwrap_or_default();
+            match path.part {
+                Part::Whole | Part::Status => {}
+                Part::Scale => return Ok(self.answer_scale(resource, namespace, name)?),
+                Part::Finalize | Part::Eviction | Part::Binding => {
+                    return Err(Status::not_allowed().into());
+                }
+                Part::Container(part) => {
+                    return Err(self.no_container(resource, namespace, name, part).into());
+                }
             }
-            return Ok(self.answer_get(
-                resource,
-                form,
-                path.namespace.unwrap_or_default(),
-                name,
-            )?);
+            return Ok(self.answer_get(resource, form, namespace, name)?);
         }
         let query = &request.query;
         let options = Options::parse(query, self.config.watch_list)?;
@@ -283,6 +285,21 @@ impl FakeServer {
         }
     }
 
+    /// The response to a request for a part that needs a container.
+    pub(super) fn no_container(
+        &self,
+        resource: usize,
+        namespace: &str,
+        name: &str,
+        part: &str,
+    ) -> Status {
+        let kind = self.store.kind(resource);
+        match self.store.current(resource, &key(namespace, name)) {
+            Some(_) => Status::no_container(&kind.plural, part),
+            None => Status::no_such_object(&kind.group, &kind.plural, name),
+        }
+    }
+
     /// Responds with the scale of an object.
     fn answer_scale(&self, resource: usize, namespace: &str, name: &str) -> Result<Answer, Status> {
         let kind = self.store.kind(resource);
@@ -295,7 +312,7 @@ impl FakeServer {
     }
 
     /// Responds with a `Status`, in the format that the request accepts.
-    fn refusal(&self, accept: &str, status: &Status) -> Answer {
+    pub(super) fn refusal(&self, accept: &str, status: &Status) -> Answer {
         let format = self.negotiate_error(accept);
         let mut body = status.body(format);
         if format == Format::Json {
@@ -331,6 +348,9 @@ impl FakeServer {
     }
 
     fn answer_other(&self, request: &RequestRecord) -> Answer {
+        if let Some(answer) = self.answer_discovery(request) {
+            return answer;
+        }
         match request.path.as_str() {
             "/livez" | "/readyz" | "/healthz" => {
                 let mut head = ResponseHead::new(200);
@@ -341,7 +361,9 @@ impl FakeServer {
             "/version" => {
                 let minor = self.config.minor;
                 let text = format!(
-                    "{{\"major\":\"1\",\"minor\":\"{minor}\",\"gitVersion\":\"v1.{minor}.0-mock\"}}\n"
+                    "{{\"major\":\"1\",\"minor\":\"{minor}\",\"gitVersion\":\"v1.{minor}.0-mock\",\"gitCommit\":\"\",\
+                     \"gitTreeState\":\"clean\",\"buildDate\":\"1970-01-01T00:00:00Z\",\"goVersion\":\"\",\"compiler\":\"\",\
+                     \"platform\":\"linux/amd64\"}}\n"
                 );
                 whole(200, Format::Json, text.into_bytes())
             }
@@ -378,7 +400,7 @@ pub(super) struct Asked<'a> {
     pub(super) filter: Filter,
 }
 
-fn whole(status: u16, format: Format, body: Vec<u8>) -> Answer {
+pub(super) fn whole(status: u16, format: Format, body: Vec<u8>) -> Answer {
     let head = ResponseHead {
         content_length: Some(body.len() as u64),
         ..head(status, format, false)

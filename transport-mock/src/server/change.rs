@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{FakeServer, MutationError};
+use crate::event;
 use crate::object::{Identity, Object};
 use crate::seed;
 use crate::store::key;
@@ -185,9 +186,13 @@ impl FakeServer {
         object: Value,
         allowed: impl FnOnce(bool) -> Result<(), MutationError>,
     ) -> Result<u64, MutationError> {
-        let Value::Object(object) = object else {
+        let Value::Object(mut object) = object else {
             return Err(MutationError::NotAnObject);
         };
+        if self.store.kind(resource).is_new_event() {
+            object = event::to_core(object);
+        }
+        let resource = self.store.stored(resource);
         let (namespace, name) = self.name_of(resource, &object)?;
         let key = key(&namespace, &name);
         let existing = self.store.current(resource, &key).cloned();

@@ -168,6 +168,7 @@ impl FakeServer {
             let random = Rng::new(self.next_response ^ self.store.version << 20).below(1_800);
             Duration::from_secs(1_800 + random)
         });
+        let resource = self.store.stored(resource);
         let opening = Opening {
             resource,
             kind: Arc::clone(kind),

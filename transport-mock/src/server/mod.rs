@@ -1,8 +1,10 @@
 //! The fake API server.
 
 mod answer;
+mod builtin;
 mod change;
 mod collection;
+mod discovery;
 mod list;
 mod negotiation;
 mod options;
@@ -17,7 +19,7 @@ mod write;
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -34,7 +36,7 @@ pub use self::write::{Admission, DefinitionError, Operation};
 use crate::config::Config;
 use crate::fault::FaultPlan;
 use crate::log::RequestLog;
-use crate::object::{Form, Object, ResourceType};
+use crate::object::{Form, Names, Object, ResourceType};
 use crate::store::{Store, key};
 
 /// An in-memory Kubernetes API server: lists, watches, streaming lists, single objects, and
@@ -89,46 +91,11 @@ impl FakeServer {
     #[must_use]
     pub fn with_config(seed: u64, config: Config) -> Self {
         let mut store = Store::new();
-        for (group, version, plural, kind, namespaced) in BUILTIN {
-            let selectable: &[&str] = match *plural {
-                "pods" => &[
-                    "spec.nodeName",
-                    "status.phase",
-                    "spec.restartPolicy",
-                    "spec.schedulerName",
-                    "spec.serviceAccountName",
-                    "status.podIP",
-                    "status.nominatedNodeName",
-                ],
-                "nodes" => &["spec.unschedulable"],
-                "secrets" => &["type"],
-                "services" => &["spec.clusterIP", "spec.type"],
-                "namespaces" => &["status.phase"],
-                "jobs" => &["status.successful"],
-                "events" => &[
-                    "involvedObject.kind",
-                    "involvedObject.namespace",
-                    "involvedObject.name",
-                    "involvedObject.uid",
-                    "reason",
-                    "type",
-                ],
-                _ => &[],
-            };
-            store.add(ResourceType {
-                group: (*group).to_owned(),
-                version: (*version).to_owned(),
-                plural: (*plural).to_owned(),
-                kind: (*kind).to_owned(),
-                namespaced: *namespaced,
-                custom: false,
-                definition: None,
-                selectable: selectable.iter().map(ToString::to_string).collect(),
-            });
-        }
+        builtin::add_to(&mut store);
         let log = RequestLog::with_limit(config.log_limit);
         let visible = store.version;
-        Self {
+        let requires_namespaces = config.requires_namespaces;
+        let mut server = Self {
             config,
             store,
             rng: Rng::new(seed),
@@ -145,7 +112,11 @@ impl FakeServer {
             faults: FaultPlan::default(),
             hooks: Hooks::default(),
             log,
+        };
+        if requires_namespaces {
+            server.create_namespaces();
         }
+        server
     }
 
     /// Adds a resource as a CustomResourceDefinition does. Members of its objects and lists are sorted, so a list's
@@ -165,6 +136,13 @@ impl FakeServer {
             kind: kind.to_owned(),
             namespaced,
             custom: true,
+            is_served: true,
+            names: Names {
+                singular: kind.to_ascii_lowercase(),
+                short: Vec::new(),
+                categories: Vec::new(),
+            },
+            parts: &[],
             definition: None,
             selectable: Vec::new(),
         });
@@ -180,11 +158,13 @@ impl FakeServer {
         resource: &str,
         path: &str,
     ) -> Result<(), MutationError> {
-        let resource = self.find(resource)?;
-        self.store
-            .kind_mut(resource)
-            .selectable
-            .push(path.to_owned());
+        let resource = self.store.stored(self.find(resource)?);
+        // A view has its fields at the same places.
+        for index in 0..self.store.kinds().count() {
+            if self.store.stored(index) == resource {
+                self.store.kind_mut(index).selectable.push(path.to_owned());
+            }
+        }
         Ok(())
     }
 
@@ -276,7 +256,7 @@ impl FakeServer {
     fn find(&self, name: &str) -> Result<usize, MutationError> {
         self.store
             .kinds()
-            .position(|kind| kind.is_called(name))
+            .position(|kind| kind.is_served && kind.is_called(name))
             .ok_or(MutationError::UnknownResource)
     }
 
@@ -299,61 +279,3 @@ impl FakeServer {
         }
     }
 }
-
-/// Group, version, plural, kind, namespaced.
-const BUILTIN: &[(&str, &str, &str, &str, bool)] = &[
-    ("", "v1", "pods", "Pod", true),
-    ("", "v1", "services", "Service", true),
-    ("", "v1", "configmaps", "ConfigMap", true),
-    ("", "v1", "secrets", "Secret", true),
-    ("", "v1", "serviceaccounts", "ServiceAccount", true),
-    (
-        "",
-        "v1",
-        "persistentvolumeclaims",
-        "PersistentVolumeClaim",
-        true,
-    ),
-    ("", "v1", "endpoints", "Endpoints", true),
-    ("", "v1", "events", "Event", true),
-    ("", "v1", "nodes", "Node", false),
-    ("", "v1", "namespaces", "Namespace", false),
-    ("", "v1", "persistentvolumes", "PersistentVolume", false),
-    ("apps", "v1", "deployments", "Deployment", true),
-    ("apps", "v1", "replicasets", "ReplicaSet", true),
-    ("apps", "v1", "statefulsets", "StatefulSet", true),
-    ("apps", "v1", "daemonsets", "DaemonSet", true),
-    ("batch", "v1", "jobs", "Job", true),
-    ("batch", "v1", "cronjobs", "CronJob", true),
-    ("coordination.k8s.io", "v1", "leases", "Lease", true),
-    (
-        "discovery.k8s.io",
-        "v1",
-        "endpointslices",
-        "EndpointSlice",
-        true,
-    ),
-    ("networking.k8s.io", "v1", "ingresses", "Ingress", true),
-    (
-        "networking.k8s.io",
-        "v1",
-        "networkpolicies",
-        "NetworkPolicy",
-        true,
-    ),
-    (
-        "storage.k8s.io",
-        "v1",
-        "storageclasses",
-        "StorageClass",
-        false,
-    ),
-    ("rbac.authorization.k8s.io", "v1", "roles", "Role", true),
-    (
-        "apiextensions.k8s.io",
-        "v1",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        false,
-    ),
-];

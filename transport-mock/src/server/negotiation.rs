@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::FakeServer;
+use super::discovery::Discovery;
 use crate::config::{DropParameter, Protobuf};
 use crate::log::Verb;
 use crate::object::{Form, Format, ResourceType, View};
@@ -54,6 +55,31 @@ impl FakeServer {
             })
         });
         found.ok_or_else(Status::not_acceptable)
+    }
+
+    /// Chooses the form of discovery. `None` if the client accepts none of them.
+    pub(super) fn negotiate_discovery(&self, accept: &str, is_list: bool) -> Option<Discovery> {
+        let clauses = clauses(accept);
+        if clauses.is_empty() {
+            return Some(Discovery::Plain);
+        }
+        clauses.iter().find_map(|clause| {
+            if clause.format()? != Format::Json {
+                return None;
+            }
+            match clause.get("as") {
+                None => Some(Discovery::Plain),
+                Some("APIGroupDiscoveryList") if is_list => {
+                    let version = clause.get("v")?;
+                    let since = [("v2", 30), ("v2beta1", 26)];
+                    let found = since.into_iter().find(|(own, _)| *own == version)?;
+                    let is_served = clause.get("g") == Some("apidiscovery.k8s.io")
+                        && self.config.minor >= found.1;
+                    is_served.then_some(Discovery::Aggregated(found.0))
+                }
+                Some(_) => None,
+            }
+        })
     }
 
     /// Chooses the format of a `Status`. JSON serves clients that accept no whole objects.

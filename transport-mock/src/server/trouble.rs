@@ -137,6 +137,14 @@ impl FakeServer {
         }
     }
 
+    /// Ends the watches of a resource after their pending events.
+    pub(super) fn end_watches(&mut self, resource: usize) {
+        let watches = self.responses.values_mut().filter_map(Response::watch_mut);
+        for watch in watches.filter(|watch| watch.resource == resource) {
+            watch.finish();
+        }
+    }
+
     fn each_watch(&mut self, change: impl Fn(&mut Response)) {
         let routed = self.routed;
         self.responses

@@ -4,9 +4,12 @@
 mod common;
 mod conformance;
 mod demo;
+mod discovery;
 mod faithful;
 mod faults;
 mod protobuf;
+mod resources;
+mod rules;
 mod serve;
 mod server;
 mod servers;

@@ -7,10 +7,12 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 
 use super::admission::{Admission, Operation};
+use super::established::CLEANUP;
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::options::{DeleteOptions, Propagation};
+use super::store::drop_nulls;
 use super::target::{Target, text};
-use super::{Done, parse};
+use super::{Done, namespace, parse};
 use crate::config::DeleteAnswer;
 use crate::filter::Filter;
 use crate::object::{Form, Object, ResourceType};
@@ -32,13 +34,14 @@ impl FakeServer {
         self.remove_one(target, name, existing, &options)
     }
 
-    fn remove_one(
+    pub(super) fn remove_one(
         &mut self,
         target: &Target<'_>,
         name: &str,
         mut existing: Value,
         options: &DeleteOptions,
     ) -> Result<Done, Status> {
+        self.check_deletion(target, name)?;
         check_preconditions(target, name, &existing, &options.preconditions)?;
         self.hooks.call(Admission {
             operation: Operation::Delete,
@@ -52,7 +55,9 @@ impl FakeServer {
             dry_run: options.is_dry,
         })?;
         let finalizers = finalizers_after(&existing, options.propagation, &target.kind);
-        if finalizers.is_empty() {
+        let is_kept =
+            target.kind.is_namespaces() && namespace::finalizers(&existing).next().is_some();
+        if finalizers.is_empty() && !is_kept {
             let version = if options.is_dry {
                 self.store.version
             } else {
@@ -77,6 +82,9 @@ impl FakeServer {
             return Ok((200, answer.to_string().into_bytes()));
         }
         mark(&mut existing, &finalizers, &self.time());
+        if is_kept {
+            existing["status"]["phase"] = "Terminating".into();
+        }
         self.commit(target, 200, existing, options.is_dry)
     }
 
@@ -130,9 +138,14 @@ impl FakeServer {
         propagation: Option<Propagation>,
     ) {
         let finalizers = finalizers_after(&existing, propagation, self.store.kind(index));
-        if finalizers.is_empty() {
+        let is_kept = self.store.kind(index).is_namespaces()
+            && namespace::finalizers(&existing).next().is_some();
+        if finalizers.is_empty() && !is_kept {
             self.delete_at(index, key);
             return;
+        }
+        if is_kept {
+            existing["status"]["phase"] = "Terminating".into();
         }
         mark(&mut existing, &finalizers, &self.time());
         // The object exists and has its version.
@@ -193,6 +206,7 @@ fn finalizers_after(
         .into_iter()
         .flatten();
     let own: Vec<&str> = own.filter_map(Value::as_str).collect();
+    let is_deleted = text(existing, "deletionTimestamp").is_some();
     let propagation = propagation.unwrap_or_else(|| {
         // Jobs of batch/v1 leave their Pods, for compatibility.
         let is_job = !kind.custom && kind.plural == "jobs";
@@ -205,6 +219,8 @@ fn finalizers_after(
         }
     });
     let added = match propagation {
+        // The objects of a definition are deleted before it.
+        Propagation::Background if kind.is_definitions() && !is_deleted => CLEANUP,
         Propagation::Background => "",
         Propagation::Foreground => FOREGROUND,
         Propagation::Orphan => ORPHAN,
@@ -223,12 +239,18 @@ fn finalizers_after(
 /// Marks an object as being deleted.
 fn mark(existing: &mut Value, finalizers: &[String], time: &str) {
     let metadata = &mut existing["metadata"];
-    metadata["finalizers"] = json!(finalizers);
+    metadata["finalizers"] = match finalizers {
+        [] => Value::Null,
+        finalizers => json!(finalizers),
+    };
+    drop_nulls(metadata);
     if metadata["deletionTimestamp"].is_string() {
         return;
     }
     metadata["deletionTimestamp"] = time.into();
-    metadata["deletionGracePeriodSeconds"] = 0.into();
+    if !finalizers.is_empty() {
+        metadata["deletionGracePeriodSeconds"] = 0.into();
+    }
     if let Some(generation) = metadata["generation"].as_u64() {
         metadata["generation"] = (generation + 1).into();
     }

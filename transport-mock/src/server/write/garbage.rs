@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::metadata::{FOREGROUND, ORPHAN};
+use super::namespace::is_finalized;
 use super::options::Propagation;
 use crate::object::Object;
 use crate::server::FakeServer;
@@ -200,10 +201,9 @@ impl FakeServer {
     fn locate(&self, reference: &Value, namespace: &str) -> Option<(usize, String)> {
         let api_version = reference["apiVersion"].as_str().unwrap_or_default();
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let index = self
-            .store
-            .kinds()
-            .position(|kind| kind.group == group && reference["kind"] == kind.kind.as_str())?;
+        let index = self.store.kinds().position(|kind| {
+            kind.is_served && kind.group == group && reference["kind"] == kind.kind.as_str()
+        })?;
         let namespace = if self.store.kind(index).namespaced {
             namespace
         } else {
@@ -232,10 +232,15 @@ impl FakeServer {
         }
     }
 
-    fn put_or_delete(&mut self, index: usize, key: &str, object: Value) {
-        let metadata = &object["metadata"];
-        let is_done = metadata["finalizers"].as_array().is_none_or(Vec::is_empty);
-        if is_done && metadata["deletionTimestamp"].is_string() {
+    /// Removes a finalizer of an object that is being deleted.
+    pub(super) fn finish(&mut self, index: usize, key: &str, mut object: Value, finalizer: &str) {
+        drop_finalizer(&mut object, finalizer);
+        self.put_or_delete(index, key, object);
+    }
+
+    pub(super) fn put_or_delete(&mut self, index: usize, key: &str, object: Value) {
+        let is_done = is_finalized(self.store.kind(index), &object);
+        if is_done && object["metadata"]["deletionTimestamp"].is_string() {
             self.delete_at(index, key);
         } else {
             // The object exists and has its version.

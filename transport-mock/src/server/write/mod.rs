@@ -5,16 +5,21 @@ mod compare;
 mod decode;
 mod definition;
 mod delete;
+mod established;
+mod eviction;
 mod field_set;
 mod garbage;
+mod immutable;
 mod json_patch;
 mod managers;
 mod metadata;
+mod namespace;
 mod options;
 mod patch;
 mod problems;
 mod scale;
 mod schema;
+mod secret;
 mod store;
 mod strategic;
 mod structure;
@@ -90,8 +95,12 @@ impl FakeServer {
             Err(status) => (status.code, status.json()),
         };
         self.log.set_status(mark, status);
-        if self.config.collects_garbage {
-            self.collect_garbage_since(since);
+        if self.store.version != since {
+            self.settle_definitions(since);
+            if self.config.collects_garbage {
+                self.settle_namespaces();
+                self.collect_garbage_since(since);
+            }
         }
         (status, body)
     }
@@ -114,14 +123,24 @@ impl FakeServer {
             query,
             is_dry: query.filled("dryRun").is_some(),
         };
-        match (write.method, path.name) {
-            ("POST", None) => self.post(&target, write),
-            ("PUT", Some(name)) => self.replace(&target, name, write),
-            ("PATCH", Some(name)) => self.patch(&target, name, write),
-            ("DELETE", Some(name)) if path.part == Part::Whole => {
-                self.remove(&target, name, write.body)
+        match (write.method, path.name, path.part) {
+            (_, Some(name), Part::Container(part)) => {
+                Err(self.no_container(index, target.namespace(), name, part))
             }
-            ("DELETE", None) => self.remove_all(&target, write.body),
+            ("POST", None, _) => self.post(&target, write),
+            ("POST", Some(name), Part::Eviction) => self.evict(&target, name, write.body),
+            ("POST", Some(name), Part::Binding) => self.bind(&target, name, write.body),
+            ("PUT", Some(name), Part::Whole | Part::Status | Part::Scale | Part::Finalize) => {
+                self.replace(&target, name, write)
+            }
+            ("PATCH", Some(name), Part::Whole | Part::Status | Part::Scale) => {
+                self.patch(&target, name, write)
+            }
+            ("DELETE", Some(name), Part::Whole) => self.remove(&target, name, write.body),
+            // All Namespaces cannot be deleted at once.
+            ("DELETE", None, _) if target.kind.custom || path.plural != "namespaces" => {
+                self.remove_all(&target, write.body)
+            }
             _ => Err(Status::not_allowed()),
         }
     }

@@ -10,30 +10,10 @@ use super::options::Options;
 use super::problems::Problems;
 use super::target::{Target, text};
 use crate::object::ResourceType;
-use crate::query::Part;
 use crate::server::{FakeServer, MutationError};
 use crate::status::Status;
 
 impl ResourceType {
-    /// Returns whether its objects have this part.
-    pub(in crate::server) fn has(&self, part: Part) -> bool {
-        match part {
-            Part::Whole => true,
-            Part::Status => self.has_status(),
-            Part::Scale => self.has_scale(),
-        }
-    }
-
-    fn has_scale(&self) -> bool {
-        match &self.definition {
-            Some(definition) => definition.scale.is_some(),
-            None => {
-                let scaled = ["deployments", "replicasets", "statefulsets"];
-                self.group == "apps" && scaled.contains(&self.plural.as_str())
-            }
-        }
-    }
-
     /// Returns the place of the replicas in a JSON pointer.
     fn replicas(&self) -> String {
         let scale = self
@@ -162,7 +142,7 @@ fn write_scale(kind: &ResourceType, object: &Value, missing: i64) -> Value {
 }
 
 /// Formats a selector of labels as text.
-fn selector(selector: &Value) -> Option<String> {
+pub(super) fn selector(selector: &Value) -> Option<String> {
     let mut parts = Vec::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
         parts.push((key.clone(), [key, "=", value.as_str()?].concat()));

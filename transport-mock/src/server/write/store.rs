@@ -7,12 +7,14 @@ use serde_json::{Map, Value};
 
 use super::Done;
 use super::admission::{Admission, Operation};
+use super::established;
 use super::managers::{self, By};
 use super::options::Options;
 use super::problems::Problems;
 use super::structure::Type;
 use super::target::{Target, text};
-use super::{metadata, schema};
+use super::{immutable, metadata, namespace, schema, secret};
+use crate::event;
 use crate::object::{Identity, Object, ResourceType};
 use crate::query::Part;
 use crate::seed;
@@ -66,6 +68,7 @@ impl FakeServer {
         mut object: Value,
         tracked: Option<&Options>,
     ) -> Result<Done, Status> {
+        self.check_namespace(target, &object)?;
         let kind = &target.kind;
         if kind.has_status() && kind.plural != "nodes" {
             set_member(&mut object, "status", None);
@@ -92,6 +95,11 @@ impl FakeServer {
             object["metadata"]["generation"] = 1.into();
         }
         self.track(target, None, &mut object, tracked);
+        if kind.is_definitions() {
+            established::set_status(&mut object);
+        } else if kind.is_namespaces() && self.config.requires_namespaces {
+            object["status"]["phase"] = "Active".into();
+        }
         if self
             .store
             .current(target.index, &key(target.namespace(), &name))
@@ -145,8 +153,8 @@ impl FakeServer {
             new["metadata"]["generation"] = (generation + 1).into();
         }
         self.track(target, Some(&existing), &mut new, tracked);
-        let finalizers = new["metadata"]["finalizers"].as_array();
-        if text(&new, "deletionTimestamp").is_some() && finalizers.is_none_or(Vec::is_empty) {
+        let is_finalized = namespace::is_finalized(&target.kind, &new);
+        if text(&new, "deletionTimestamp").is_some() && is_finalized {
             if !target.is_dry {
                 self.delete_at(target.index, &key(target.namespace(), name));
             }
@@ -165,6 +173,13 @@ impl FakeServer {
     ) -> Result<(), Status> {
         if let Some(schema) = target.kind.schema() {
             schema::set_defaults(object, schema);
+        }
+        if target.kind.is_definitions() {
+            established::set_defaults(object);
+        } else if target.kind.is_secrets() {
+            secret::merge_texts(object);
+        } else if target.kind.is_namespaces() && self.config.requires_namespaces && old.is_none() {
+            namespace::set_defaults(object);
         }
         if !self.hooks.is_empty() {
             let before = object["metadata"].clone();
@@ -199,6 +214,12 @@ impl FakeServer {
         let mut problems = metadata::check(&object["metadata"], &target.kind);
         if let Some(schema) = target.kind.schema() {
             schema::validate(object, schema, "", &mut problems);
+        }
+        if target.kind.is_definitions() {
+            established::check(&mut problems, object);
+        }
+        if let Some(old) = old.filter(|_| target.path.part == Part::Whole) {
+            immutable::check(&mut problems, &target.kind, old, object);
         }
         problems.of(target, name)
     }
@@ -264,7 +285,10 @@ impl FakeServer {
             uid: &uid,
             created: &created,
         };
-        let members = object.as_object().cloned().unwrap_or_default();
+        let mut members = object.as_object().cloned().unwrap_or_default();
+        if target.kind.is_new_event() {
+            members = event::to_core(members);
+        }
         let rendered = self.render(
             target.index,
             &Object::new(&target.kind, &members, &identity),
@@ -282,11 +306,21 @@ impl FakeServer {
 
 /// Restores the parts of an object that a request cannot change.
 fn keep_part(new: &mut Value, existing: &Value, target: &Target<'_>) {
+    if target.kind.is_namespaces() && target.path.part == Part::Whole {
+        let own: Vec<&str> = namespace::finalizers(existing).collect();
+        namespace::set_finalizers(new, own.into());
+    }
     match target.path.part {
         Part::Whole if target.kind.has_status() => {
             set_member(new, "status", existing.get("status").cloned());
         }
-        Part::Whole | Part::Scale => {}
+        Part::Whole | Part::Scale | Part::Eviction | Part::Binding | Part::Container(_) => {}
+        Part::Finalize => {
+            let given: Vec<&str> = namespace::finalizers(new).collect();
+            let mut namespace = existing.clone();
+            namespace::set_finalizers(&mut namespace, given.into());
+            *new = namespace;
+        }
         Part::Status => {
             let status = new.get("status").cloned();
             let version = new["metadata"]["resourceVersion"].take();
@@ -342,7 +376,7 @@ fn set_member(object: &mut Value, name: &str, value: Option<Value>) {
     }
 }
 
-fn drop_nulls(metadata: &mut Value) {
+pub(super) fn drop_nulls(metadata: &mut Value) {
     if let Value::Object(metadata) = metadata {
         metadata.retain(|_, value| !value.is_null());
     }

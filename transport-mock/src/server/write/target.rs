@@ -255,6 +255,16 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// The server refuses the request with 403.
+    pub(super) fn forbidden(&self, name: &str, problem: &str, causes: Option<Value>) -> Status {
+        let message = [&self.full(), " \"", name, "\" is forbidden: ", problem];
+        let mut details = self.details(name);
+        if let Some(causes) = causes {
+            details["causes"] = causes;
+        }
+        Status::new(403, "Forbidden", message.concat()).details(details)
+    }
+
     pub(super) fn conflict(&self, name: &str, problem: &str) -> Status {
         conflict(&self.full(), self.details(name), problem)
     }
