@@ -75,8 +75,8 @@
 //! [`FakeServer::execute`], as by the API server: with validation, owners of fields, admission by hooks
 //! ([`FakeServer::add_admission`]), finalizers and garbage collection. The methods that change objects, such as
 //! [`FakeServer::create`], do none of that: they take effect at once and as given. Built-in kinds have no defaults and no
-//! rules beyond the types of their fields. There is no authentication, discovery, CBOR, tables, websockets or HTTP/2;
-//! gzip exists only on a real port. Field selectors support name and namespace, a few fields of Pods, Nodes,
+//! rules beyond the types of their fields and those that cannot change. There is no authentication, OpenAPI, CBOR,
+//! tables, websockets or containers; gzip and HTTP/2 exist only on a real port. Field selectors support name and namespace, a few fields of Pods, Nodes,
 //! Secrets, Services, Namespaces, Jobs and Events, and those added with [`FakeServer::add_selectable_field`]. Continue
 //! tokens do not verify that all pages have the same selectors.
 #![no_std]

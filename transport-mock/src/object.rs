@@ -105,7 +105,9 @@ impl ResourceType {
             Part::Whole => true,
             Part::Status => self.has_status(),
             Part::Scale => self.has_scale(),
-            other => self.parts.contains(&other),
+            Part::Finalize | Part::Eviction | Part::Binding | Part::Container(_) => {
+                self.parts.contains(&part)
+            }
         }
     }
 

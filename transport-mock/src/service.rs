@@ -1,7 +1,7 @@
 //! The mock as a service over HTTP requests, as `kube::Client` takes one.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -125,6 +125,9 @@ impl MockService {
         };
         let mut head = ResponseHead::new(status);
         head.set_header("Content-Type", "application/json");
+        if let Some(seconds) = Status::retry_after_in(status, &body) {
+            head.set_header("Retry-After", &seconds.to_string());
+        }
         let state = State::Whole(body.into());
         response(&head, ServiceBody { state })
     }

@@ -158,6 +158,16 @@ impl Status {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
 
+    /// Returns the `retryAfterSeconds` of a response in JSON.
+    #[cfg(feature = "tower")]
+    pub(crate) fn retry_after_in(code: u16, body: &[u8]) -> Option<u64> {
+        if code < 400 {
+            return None;
+        }
+        let body: Value = serde_json::from_slice(body).ok()?;
+        body["details"]["retryAfterSeconds"].as_u64()
+    }
+
     pub(crate) fn json(&self) -> Vec<u8> {
         let metadata = self
             .continue_token

@@ -73,7 +73,10 @@ pub(super) enum Discovery {
 impl FakeServer {
     /// Responds to a request for discovery. `None` if it is none.
     pub(super) fn answer_discovery(&self, request: &RequestRecord) -> Option<Answer> {
-        let path: Vec<&str> = request.path.strip_prefix('/')?.split('/').collect();
+        let path = request.path.strip_prefix('/')?;
+        // A slash at the end makes no difference here.
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let path: Vec<&str> = path.split('/').collect();
         let is_list = matches!(path.as_slice(), ["api" | "apis"]);
         let form = self.negotiate_discovery(&request.accept, is_list);
         let Some(form) = form else {
@@ -272,7 +275,11 @@ fn verbs(kind: &ResourceType) -> &'static [&'static str] {
 }
 
 fn subresources(kind: &ResourceType) -> impl Iterator<Item = Subresource> {
-    let parts = PARTS.into_iter().filter(|part| kind.has(*part));
+    let mut parts = PARTS;
+    if kind.custom {
+        parts.reverse();
+    }
+    let parts = parts.into_iter().filter(|part| kind.has(*part));
     parts.map(|part| {
         let name = part.name();
         let part = |kind: &str, verbs| Subresource {

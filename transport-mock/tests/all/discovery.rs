@@ -106,7 +106,7 @@ fn groups_versions_and_resources_are_listed() {
         let (_, gizmos) = ask(&mut server, &format!("/apis/example.com/{version}"));
         assert_eq!(
             each(&gizmos["resources"], "name"),
-            ["gizmos", "gizmos/scale", "gizmos/status"]
+            ["gizmos", "gizmos/status", "gizmos/scale"]
         );
         assert_eq!(gizmos["resources"][0]["shortNames"], json!(["gz"]));
         assert_eq!(gizmos["resources"][0]["namespaced"], false);
@@ -141,8 +141,8 @@ fn aggregated_discovery_has_everything_at_once() {
             "singularResource": "gizmo", "shortNames": ["gz"], "categories": ["all"],
             "verbs": ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
             "subresources": [
-                { "subresource": "scale", "responseKind": kind("autoscaling", "v1", "Scale"), "verbs": verbs },
                 { "subresource": "status", "responseKind": kind("example.com", "v1", "Gizmo"), "verbs": verbs },
+                { "subresource": "scale", "responseKind": kind("autoscaling", "v1", "Scale"), "verbs": verbs },
             ],
         })
     );

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 
 use super::admission::{Admission, Operation};
-use super::established::CLEANUP;
+use super::established::{CLEANUP, set_terminating};
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::options::{DeleteOptions, Propagation};
 use super::store::drop_nulls;
@@ -84,6 +84,8 @@ impl FakeServer {
         mark(&mut existing, &finalizers, &self.time());
         if is_kept {
             existing["status"]["phase"] = "Terminating".into();
+        } else if target.kind.is_definitions() {
+            set_terminating(&mut existing, &self.time());
         }
         self.commit(target, 200, existing, options.is_dry)
     }
@@ -248,9 +250,11 @@ fn mark(existing: &mut Value, finalizers: &[String], time: &str) {
         return;
     }
     metadata["deletionTimestamp"] = time.into();
-    if !finalizers.is_empty() {
-        metadata["deletionGracePeriodSeconds"] = 0.into();
+    if finalizers.is_empty() || finalizers.iter().any(|own| own == CLEANUP) {
+        // The server has its own code for Namespaces and definitions.
+        return;
     }
+    metadata["deletionGracePeriodSeconds"] = 0.into();
     if let Some(generation) = metadata["generation"].as_u64() {
         metadata["generation"] = (generation + 1).into();
     }

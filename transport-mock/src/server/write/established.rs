@@ -6,10 +6,8 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 
 use super::definition::kinds;
-use super::managers::{self, By, Manager};
 use super::options::Propagation;
 use super::problems::Problems;
-use super::structure::Type;
 use super::target::text;
 use crate::object::{Object, ResourceType};
 use crate::server::FakeServer;
@@ -118,20 +116,7 @@ impl FakeServer {
         if definition == existing {
             return;
         }
-        let by = By {
-            manager: Manager {
-                applies: false,
-                name: "kube-apiserver".to_string(),
-                api_version: self.store.kind(index).api_version(),
-                subresource: "status".to_string(),
-            },
-            time: &time,
-            force: true,
-        };
-        let types = Type::of(self.store.kind(index));
-        managers::update(Some(&existing), &mut definition, types, by);
-        // The definition exists and has its version.
-        let _ = self.put_at(index, definition, |_| Ok(()));
+        self.put_status(index, &existing, definition);
     }
 
     /// Deletes the objects of a definition that is being deleted, and then the definition.
@@ -251,5 +236,24 @@ pub(super) fn check(problems: &mut Problems, definition: &Value) {
         if word(place).is_empty() {
             problems.required(field, "");
         }
+    }
+    let mut versions = spec["versions"].as_array().into_iter().flatten();
+    if !versions.any(|version| version["storage"] == true) {
+        let problem = "must have at least one stored version";
+        problems.invalid("status.storedVersions", &Value::Null, problem);
+    }
+}
+
+/// Marks a definition that is being deleted.
+pub(super) fn set_terminating(definition: &mut Value, time: &str) {
+    if let Some(Value::Array(conditions)) = definition.pointer_mut("/status/conditions")
+        && !conditions
+            .iter()
+            .any(|condition| condition["type"] == "Terminating")
+    {
+        conditions.push(json!({
+            "type": "Terminating", "status": "True", "lastTransitionTime": time, "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }));
     }
 }

@@ -79,11 +79,17 @@ impl FakeServer {
             return Err(over_budget(&message.concat(), Some(10)));
         }
         let allowed = number(&budget, "/status/disruptionsAllowed");
+        let (desired, current) = (
+            number(&budget, "/status/desiredHealthy"),
+            number(&budget, "/status/currentHealthy"),
+        );
+        // A Pod that is not ready is no part of what the budget protects.
+        let always = budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
+        if is_unready(pod) && (always || desired > 0 && current >= desired) {
+            return Ok(());
+        }
         if allowed <= 0 {
-            let (desired, current) = (
-                number(&budget, "/status/desiredHealthy").to_string(),
-                number(&budget, "/status/currentHealthy").to_string(),
-            );
+            let (desired, current) = (desired.to_string(), current.to_string());
             let message = [
                 "The disruption budget ",
                 &own,
@@ -98,6 +104,7 @@ impl FakeServer {
         if is_dry {
             return Ok(());
         }
+        let existing = budget.clone();
         let time = self.time();
         let generation = number(&budget, "/status/observedGeneration");
         let status = &mut budget["status"];
@@ -114,8 +121,7 @@ impl FakeServer {
                 "lastTransitionTime": time, "reason": reason, "message": "",
             }),
         );
-        // The budget exists and has its version.
-        let _ = self.put_at(index, budget, |_| Ok(()));
+        self.put_status(index, &existing, budget);
         Ok(())
     }
 
@@ -176,6 +182,13 @@ fn check_name(object: &Value, name: &str, kind: &str) -> Result<(), Status> {
     }
     let message = ["name in URL does not match name in ", kind, " object"];
     Err(Status::bad_request(message.concat()))
+}
+
+/// Returns whether a Pod says that it is not ready. One that says nothing counts as ready.
+fn is_unready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] != "True")
 }
 
 /// Returns whether a selector in an object selects another object. One that is absent selects none.

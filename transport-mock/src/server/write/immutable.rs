@@ -226,10 +226,11 @@ fn service(problems: &mut Problems, old: &Value, new: &mut Value) {
         super::store::drop_nulls(new);
     }
     if old["clusterIP"] != new["clusterIP"] {
-        let given = match &new["clusterIPs"] {
-            Value::Array(given) if given.first() == Some(&new["clusterIP"]) => given.clone(),
-            _ => [new["clusterIP"].clone()].into(),
-        };
+        let given = new["clusterIPs"].as_array();
+        let given = given.filter(|given| given.first() == Some(&new["clusterIP"]));
+        let given = given
+            .cloned()
+            .unwrap_or_else(|| [new["clusterIP"].clone()].into());
         let problem = "may not change once set";
         problems.invalid("spec.clusterIPs[0]", &given.into(), problem);
     }

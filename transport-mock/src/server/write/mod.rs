@@ -58,13 +58,17 @@ impl FakeServer {
     /// | PUT, PATCH of an object | replaces or patches it: `json-patch`, `merge-patch`, `strategic-merge-patch`, and `apply-patch` (in JSON) with managers, conflicts and `force` |
     /// | PUT, PATCH of `/status` | writes the status alone; other writes leave it alone |
     /// | PUT, PATCH of `/scale` | sets the replicas of Deployments, ReplicaSets, StatefulSets, and custom resources with a scale subresource |
+    /// | PUT of `/finalize` | sets the finalizers in the spec of a Namespace |
+    /// | POST to `/eviction`, `/binding` | evicts a Pod if its PodDisruptionBudget allows it, or assigns it to a Node |
     /// | DELETE of an object | deletes it, or marks it if it has finalizers; `preconditions` and `propagationPolicy` are observed |
     /// | DELETE of a collection | deletes what the selectors select |
     ///
-    /// `dryRun=All` stores nothing. `fieldValidation=Strict` refuses unknown fields, which are removed otherwise. The server
-    /// maintains `generation` and `managedFields`, and [collects garbage](Self#garbage-collection). Metadata, the types of
-    /// the fields of built-in kinds, and the schemas of [`add_definition`](Self::add_definition) are validated. There are
-    /// no defaults and no further rules for built-in kinds, no grace periods, and Namespaces need not exist. Faults do not
+    /// `dryRun=All` stores nothing. `fieldValidation=Strict` refuses unknown fields, which are removed otherwise. The
+    /// server maintains `generation` and `managedFields`, and [collects garbage](Self#garbage-collection). Metadata,
+    /// the types of the fields of built-in kinds, changes of immutable ones, and the schemas of
+    /// [`add_definition`](Self::add_definition) are validated. A CustomResourceDefinition is served after the response
+    /// to its creation. There are no defaults and no further rules for built-in kinds, no grace periods, and Namespaces
+    /// need not exist unless [`Config::requires_namespaces`](crate::Config::requires_namespaces) is set. Faults do not
     /// affect writes. [`Config::deletes`](crate::Config::deletes) determines the response to a DELETE.
     ///
     /// ```

@@ -29,8 +29,8 @@ impl FakeServer {
     pub(in crate::server) fn create_namespaces(&mut self) {
         for name in FIRST {
             let mut namespace = json!({ "metadata": { "name": name } });
-            set_defaults(&mut namespace);
-            namespace["status"] = json!({ "phase": "Active" });
+            set_label(&mut namespace);
+            begin(&mut namespace);
             // Nothing else exists yet.
             let _ = self.create("namespaces", namespace);
         }
@@ -120,18 +120,23 @@ impl FakeServer {
     }
 }
 
-/// Sets what the server adds to a new Namespace.
-pub(super) fn set_defaults(namespace: &mut Value) {
+/// Sets the label of a new Namespace with its name.
+pub(super) fn set_label(namespace: &mut Value) {
     let name = text(namespace, "name").unwrap_or_default().to_string();
     if !name.is_empty() {
         namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
     }
+}
+
+/// Sets the finalizer and the phase of a new Namespace. Nobody owns these fields.
+pub(super) fn begin(namespace: &mut Value) {
     if !finalizers(namespace).any(|own| own == FINALIZER) {
         let mut all: Vec<&str> = finalizers(namespace).collect();
         all.push(FINALIZER);
         let all = json!(all);
         set_finalizers(namespace, all);
     }
+    namespace["status"] = json!({ "phase": "Active" });
 }
 
 /// Returns whether nothing keeps an object that is being deleted.

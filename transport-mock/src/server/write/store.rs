@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Done;
 use super::admission::{Admission, Operation};
 use super::established;
-use super::managers::{self, By};
+use super::managers::{self, By, Manager};
 use super::options::Options;
 use super::problems::Problems;
 use super::structure::Type;
@@ -23,7 +23,7 @@ use crate::status::Status;
 use crate::store::key;
 
 /// The resources whose `generation` counts changes of the spec.
-const COUNTED: [&str; 11] = [
+const COUNTED: [&str; 16] = [
     "pods",
     "deployments",
     "replicasets",
@@ -35,6 +35,11 @@ const COUNTED: [&str; 11] = [
     "ingresses",
     "networkpolicies",
     "customresourcedefinitions",
+    "poddisruptionbudgets",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
 ];
 
 /// The members of the metadata that only the server sets, besides the version and the owners of fields.
@@ -91,14 +96,15 @@ impl FakeServer {
         }
         let name = text(&object, "name").unwrap_or_default().to_string();
         self.check(target, &name, None, &mut object)?;
-        if is_counted(kind) {
+        // The generation of a PriorityClass stays at 1.
+        if is_counted(kind) || kind.plural == "priorityclasses" {
             object["metadata"]["generation"] = 1.into();
         }
         self.track(target, None, &mut object, tracked);
         if kind.is_definitions() {
             established::set_status(&mut object);
         } else if kind.is_namespaces() && self.config.requires_namespaces {
-            object["status"]["phase"] = "Active".into();
+            namespace::begin(&mut object);
         }
         if self
             .store
@@ -179,7 +185,7 @@ impl FakeServer {
         } else if target.kind.is_secrets() {
             secret::merge_texts(object);
         } else if target.kind.is_namespaces() && self.config.requires_namespaces && old.is_none() {
-            namespace::set_defaults(object);
+            namespace::set_label(object);
         }
         if !self.hooks.is_empty() {
             let before = object["metadata"].clone();
@@ -241,6 +247,25 @@ impl FakeServer {
             };
             managers::update(old, object, Type::of(&target.kind), by);
         }
+    }
+
+    /// Stores a status that the server itself writes.
+    pub(super) fn put_status(&mut self, index: usize, existing: &Value, mut new: Value) {
+        let time = self.time();
+        let kind = self.store.kind(index);
+        let by = By {
+            manager: Manager {
+                applies: false,
+                name: "kube-apiserver".to_string(),
+                api_version: kind.api_version(),
+                subresource: "status".to_string(),
+            },
+            time: &time,
+            force: true,
+        };
+        managers::update(Some(existing), &mut new, Type::of(kind), by);
+        // The object exists and has its version.
+        let _ = self.put_at(index, new, |_| Ok(()));
     }
 
     /// Stores an object, unless the request is a dry run, and returns the response with it.
