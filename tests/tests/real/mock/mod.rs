@@ -11,7 +11,7 @@
 //! | `@watch` | the body is read while further requests are sent |
 //! | `@mock` | the mock gets the fault "overloaded" for it |
 //!
-//! `!compact` lets every version so far expire. `differences.rs` has the expected differences and their reasons;
+//! `!compact` lets every version so far expire, and `!pause` waits until a definition is served. `differences.rs` has the expected differences and their reasons;
 //! `docs/generated/MOCK-DIFFERENCES.md` shows them. `UPDATE=1` writes that file.
 
 mod answer;
@@ -19,10 +19,11 @@ mod differences;
 mod script;
 
 use core::fmt::Write as _;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, serve};
+use informer_mock::{Config, FakeServer, Fault, Mock, TokioClock, serve};
 use informer_tests::real::{Outcome, Plane, ensure};
 use informer_tests::say;
 use serde_json::{Value, json};
@@ -40,9 +41,12 @@ type Reading = (Ask, JoinHandle<Outcome<[Answer; 2]>>);
 pub(crate) async fn answers_as_the_server_does(context: Context) -> Outcome {
     let plane = Plane::start(context.assets()?, &[]).await?;
     prepare(&plane, &context).await?;
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mut settings = Config::default();
     // The control plane has no controllers, and no garbage collector.
-    mock.with(|server| server.config_mut().collects_garbage = false);
+    settings.collects_garbage = false;
+    settings.requires_namespaces = true;
+    let server = FakeServer::with_config(1, settings);
+    let mock = Mock::with_clock(server, TokioClock::new());
     for definition in definitions() {
         mock.with(|server| server.add_definition(&definition))?;
     }
@@ -73,6 +77,7 @@ pub(crate) async fn answers_as_the_server_does(context: Context) -> Outcome {
                 plane.restart(&[]).await?;
                 mock.with(FakeServer::compact_all);
             }
+            Line::Pause => tokio::time::sleep(Duration::from_secs(5)).await,
             Line::Ask(asks) => trial.ask(asks, &mock, &mut readings).await?,
         }
     }

@@ -11,6 +11,8 @@ pub(super) enum Line {
     Ask(Vec<Ask>),
     /// Makes every version so far expire.
     Compact,
+    /// Waits until the servers have reacted to what was written.
+    Pause,
 }
 
 /// A request.
@@ -48,6 +50,8 @@ pub(super) fn parse(text: &str) -> Outcome<Vec<Line>> {
             names.push((format!("${name}"), value.to_owned()));
         } else if line == "!compact" {
             lines.push(Line::Compact);
+        } else if line == "!pause" {
+            lines.push(Line::Pause);
         } else {
             let mut line = line.to_owned();
             for (name, value) in &names {
