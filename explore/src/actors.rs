@@ -153,6 +153,12 @@ impl Cluster {
         Duration::from_secs(seconds.map_or(0, |created| now.saturating_sub(created)))
     }
 
+    /// Assigns a Pod to a Node.
+    pub(crate) fn bind(&self, pod: &Value, node: &str) {
+        let binding = json!({ "metadata": { "name": name(pod) }, "target": { "kind": "Node", "name": node } });
+        self.write("POST", "pods", (pod, name(pod)), "/binding", &binding);
+    }
+
     fn write(
         &self,
         method: &str,

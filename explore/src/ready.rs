@@ -248,7 +248,7 @@ fn run_pod(cluster: &mut Cluster, pod: &Value, one_in: u64) {
         return;
     }
     if pod["spec"]["nodeName"].is_null() {
-        cluster.patch("pods", pod, &json!({ "spec": { "nodeName": "node" } }));
+        cluster.bind(pod, "node");
     }
     let status = json!({ "status": { "phase": phase, "conditions": ready(phase == "Running") } });
     cluster.patch_status("pods", pod, &status);

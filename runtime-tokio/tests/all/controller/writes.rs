@@ -209,7 +209,7 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
         let mock = with_sets(["a", "b"]);
         let on_node = |name: &str, node: &str| {
             let mut pod = pod(name, &[]);
-            pod["spec"] = json!({ "nodeName": node });
+            pod["metadata"]["labels"] = json!({ "node": node });
             pod
         };
         mock.create("pods", on_node("b", "old")).unwrap();
@@ -236,7 +236,8 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
             server.cut_watches();
             server.inject(away);
         });
-        let node = |pod: &informer_tokio::Entry<Raw>| pod.string_at(&["spec", "nodeName"]);
+        let node =
+            |pod: &informer_tokio::Entry<Raw>| pod.string_at(&["metadata", "labels", "node"]);
         let moved = Predicate::new(move |old, new| node(old) != node(new));
         let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log)).watches(
             Provided::from(pods.clone()).with_writes(&log).when(moved),
@@ -276,7 +277,8 @@ async fn a_write_that_is_undone_before_the_cache_shows_it_is_done_again() {
         mock.with(FakeServer::clear_faults);
         sleep(secs(120)).await;
         let node = |name: &str| {
-            mock.with(|server| Some(server.get("pods", "prod", name)?["spec"]["nodeName"].clone()))
+            let get = |server: &mut FakeServer| server.get("pods", "prod", name);
+            mock.with(|server| Some(get(server)?["metadata"]["labels"]["node"].clone()))
         };
         for name in ["a", "b", "beside-a", "beside-b"] {
             assert_eq!(node(name), Some(json!("new")), "{name}, {recorded}");

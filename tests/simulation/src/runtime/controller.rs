@@ -25,7 +25,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Where a set has its round, where its status shows it, and where its Pod has it. The server keeps real fields only.
 const WANTED: [&str; 4] = ["spec", "template", "spec", "nodeName"];
 const STATUS: [&str; 4] = ["status", "conditions", "0", "message"];
-const POD_ROUND: [&str; 2] = ["spec", "nodeName"];
+const POD_ROUND: [&str; 3] = ["metadata", "labels", "round"];
 const STEPS: usize = 30;
 
 /// The last write to an object by the runs of its key, as the server answered it.
@@ -183,7 +183,7 @@ impl Worker {
             };
         };
         let wanted = round(set, &WANTED).unwrap_or_default();
-        let body = json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": wanted } });
+        let body = json!({ "metadata": { "name": name, "namespace": "prod", "labels": { "round": wanted } } });
         match pod {
             None => self.write("POST", PODS, name, &body).await?,
             Some(pod) if round(pod, &POD_ROUND).as_ref() != Some(&wanted) => {
@@ -443,7 +443,8 @@ fn act(worker: &Worker, dice: &mut Entropy<'_>, round: usize) {
         5 => delete(SETS),
         6 => delete(PODS),
         7 => {
-            let pod = json!({ "metadata": metadata, "spec": { "nodeName": "other" } });
+            let mut pod = json!({ "metadata": metadata });
+            pod["metadata"]["labels"] = json!({ "round": "other" });
             let _ = mock.put("pods", pod);
         }
         _ => {
@@ -511,7 +512,7 @@ fn has_converged(mock: &Server) -> bool {
                 (Some(set), Some(pod)) => {
                     let wanted = &set["spec"]["template"]["spec"]["nodeName"];
                     let shown = &set["status"]["conditions"][0]["message"];
-                    pod["spec"]["nodeName"] == *wanted && shown == wanted
+                    pod["metadata"]["labels"]["round"] == *wanted && shown == wanted
                 }
             }
         })
