@@ -12,7 +12,7 @@ use informer_mock::{FakeServer, Mock, TokioClock, serve};
 /// A server and a transport to it.
 pub(crate) struct Cluster {
     pub(crate) transport: HyperTransport,
-    /// Whether it is the demo server, which does not support discovery.
+    /// Whether it is the demo server, whose resources are known without discovery.
     pub(crate) is_demo: bool,
 }
 
