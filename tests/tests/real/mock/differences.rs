@@ -62,7 +62,6 @@ pub(super) const EXPECTED: &[Expected] = expected! {
     "get-html get-cbor get-unknown-as get-metadata-list list-html list-metadata-one watch-html watch-table-or-none get-protobuf discovery-html* pb-get-custom pb-list-other-stream pb-list-custom pb-list-metadata-one pb-list-table pw-custom" "body.message body.details" "the message of a 406" "The mock has one message, which names the types that it serves",
     "no-version* no-group* no-path[/nothing] discovery-none* slash[//*" "answer" "a group or a path that is not there" "The server answers with a Status, or in plain text; the mock in plain text",
     "openapi" "answer" "the OpenAPI schema" "The mock has none",
-    "discovery-api" "body.serverAddress*" "the address in `/api`" "The mock does not know it",
     "discovery-all*" "header.etag header.vary" "headers of aggregated discovery" "The mock has no conditional requests",
     "no-path[/apis/] discovery-groups discovery-core discovery-some* discovery-all*" "body.groups* body.resources* body.items*" "discovery of what the mock does not have" "The mock has the common built-in resources; those that it has follow in the same order",
     "discovery-resources* discovery-custom* crd-discovered*" "body.resources*" "`storageVersionHash`, and the order of custom resources" "Only migrations of the storage use it; the mock sorts by name",
