@@ -78,6 +78,7 @@ pub fn kube<F: Future + 'static>(
     let start = boxed(move |process| program(Env { process }));
     let mut explore = Explore::with_program(Kube(start));
     explore.rules.spec.spares_kube = true;
+    explore.rules.spec.config.requires_namespaces = true;
     explore.without(FaultKind::Gone)
 }
 
@@ -130,7 +131,8 @@ impl Explore<Kube> {
     }
 
     /// Adds objects that users create, change and delete. Those of one name are variants of an object: users change it
-    /// from one to the other. Objects without a name are variants of the two objects `a` and `b`.
+    /// from one to the other. Objects without a name are variants of the two objects `a` and `b`. Their namespaces exist
+    /// from the start; others do not, unless [`setup`](Self::setup) or the program creates them.
     ///
     /// # Panics
     /// Panics if an object cannot be written as JSON.
@@ -153,7 +155,14 @@ impl Explore<Kube> {
                 None => groups.push((namespace, name, vec![value])),
             }
         }
-        for (_, name, variants) in groups {
+        for (namespace, name, variants) in groups {
+            if !namespace.is_empty() {
+                self = self.setup(move |server: &mut FakeServer| {
+                    let object = serde_json::json!({ "metadata": { "name": namespace } });
+                    // It exists if another object is in it.
+                    let _ = server.create("namespaces", object);
+                });
+            }
             let objects = variants_of(&resource::<K>(), &variants);
             self = self.objects(match name.as_str() {
                 "" => objects,

@@ -112,8 +112,10 @@ impl FakeServer {
                 found["apiVersion"] = "v1".into();
                 found
             }
-            (["api", version], _) => self.resources("", version)?,
-            (["apis", group, version], _) if !group.is_empty() => self.resources(group, version)?,
+            (["api", version], _) => self.resource_list("", version)?,
+            (["apis", group, version], _) if !group.is_empty() => {
+                self.resource_list(group, version)?
+            }
             _ => return None,
         })
     }
@@ -171,7 +173,7 @@ impl FakeServer {
         kinds
     }
 
-    fn resources(&self, group: &str, version: &str) -> Option<Value> {
+    fn resource_list(&self, group: &str, version: &str) -> Option<Value> {
         let mut resources = Vec::new();
         for kind in self.resources_of(group, version) {
             let mut resource = json!({
