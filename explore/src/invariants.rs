@@ -28,7 +28,7 @@ pub enum Invariant {
     /// ([`FaultKind::Conflict`](crate::FaultKind::Conflict)), or a person ([`Explore::edited`](crate::Explore::edited)).
     ForeignFieldsStay,
     /// The end is as without faults: the same objects with the same finalizers, owners, labels and other members, but for
-    /// versions, uids and times. It is compared in one of eight runs, with three runs in which users do the same and
+    /// versions, uids and times. It is compared in one of eight runs, with 3 to 24 runs in which users do the same and
     /// nothing fails. What differs among these, such as names with a uid, is not compared, and nor is
     /// [what the author leaves out](crate::Explore::without_field).
     Converges,

@@ -29,6 +29,13 @@ pub(super) fn simplify(plan: &Plan, budget: &mut usize, fails: &dyn Fn(&Plan) ->
         for index in (0..small.steps.len()).rev() {
             try_change(&mut small, budget, fails, |plan| spare(plan, index));
         }
+        for index in 0..small.steps.len() {
+            for action in (0..small.steps[index].actions.len()).rev() {
+                try_change(&mut small, budget, fails, |plan| {
+                    omit(&mut plan.steps[index], action);
+                });
+            }
+        }
         let last = |plan: &Plan| plan.steps.last().map_or(Duration::ZERO, Step::end);
         for wait in [Duration::ZERO, Duration::from_secs(1)] {
             try_change(&mut small, budget, fails, |plan| {
@@ -67,8 +74,10 @@ fn spare(plan: &mut Plan, index: usize) {
         return;
     }
     let fault = plan.steps.remove(index);
-    let of_people = |action: &Action| matches!(action, Action::User { .. } | Action::Person { .. });
-    let changes = fault.actions.iter().filter(|(_, action)| of_people(action));
+    let changes = fault
+        .actions
+        .iter()
+        .filter(|(_, action)| is_of_people(action));
     let changes: Vec<Step> = changes
         .map(|(after, action)| Step {
             at: fault.at + *after,
@@ -77,6 +86,17 @@ fn spare(plan: &mut Plan, index: usize) {
         })
         .collect();
     plan.steps.splice(index..index, changes);
+}
+
+/// Removes a change by people from a fault, but not a part of the fault itself.
+fn omit(step: &mut Step, action: usize) {
+    if step.actions.len() > 1 && is_of_people(&step.actions[action].1) && action > 0 {
+        step.actions.remove(action);
+    }
+}
+
+const fn is_of_people(action: &Action) -> bool {
+    matches!(action, Action::User { .. } | Action::Person { .. })
 }
 
 /// Makes all actions of a step happen at once, and what follows it earlier.

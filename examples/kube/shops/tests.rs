@@ -23,7 +23,7 @@ fn is_found(bug: Bug, check: &str) {
     let failure = rules().find(program(Some(bug), false)).unwrap_err();
     assert_eq!(failure.check, check, "{failure}");
     assert_eq!(failure.difference, None, "{failure}");
-    assert!(failure.actions.len() <= 5, "{failure}");
+    assert!(failure.actions.len() <= 8, "{failure}");
 }
 
 #[test]
@@ -52,7 +52,10 @@ fn the_same_seed_gives_the_same_run() {
     for seed in 0..3 {
         let first = requests(seed);
         for _ in 0..5 {
-            assert_eq!(requests(seed), first);
+            let again = requests(seed);
+            let differs = first.iter().zip(&again).find(|(one, other)| one != other);
+            assert_eq!(differs, None, "seed {seed}");
+            assert_eq!(first.len(), again.len(), "seed {seed}");
         }
     }
 }

@@ -9,7 +9,8 @@ use informer_core::{Cache, ResourceVersion, cache::SourceId};
 use tokio::time::Instant;
 
 use crate::cache::entry::{SharedObject, Store};
-use crate::cache::shared::{Inner, Reached};
+use crate::cache::moves::Reached;
+use crate::cache::shared::Inner;
 use crate::health::error::{Ended, ReadError};
 use crate::health::{HandlerHealth, Health, SourceHealth, State, Trouble};
 

@@ -6,6 +6,7 @@ mod health;
 pub(crate) mod heap;
 pub(crate) mod index;
 pub(crate) mod listener;
+pub(crate) mod moves;
 pub(crate) mod panics;
 pub(crate) mod reindex;
 pub(crate) mod retired;

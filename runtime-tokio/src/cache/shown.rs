@@ -9,7 +9,8 @@ use informer_core::selector::{FieldSelector, LabelSelector, Labels};
 use informer_core::{Resource, ResourceVersion, resource::ShardBy};
 
 use super::entry::Key;
-use super::shared::{Inner, Reached};
+use super::moves::Reached;
+use super::shared::Inner;
 use crate::health::error::Ended;
 
 /// A write to an object, as the answer of the API server describes it.
@@ -150,28 +151,24 @@ impl<V> Inner<V> {
     /// Waits as long as something is missing. It looks again when a source of the key has reached another version, or when
     /// the state of any source has changed, so that the events of other clusters cost little.
     async fn wait_while(&self, key: &str, is_missing: impl Fn() -> bool) -> Result<(), Ended> {
-        let mut reached = self.reached.subscribe();
         let mut status = self.status.subscribe();
         loop {
-            reached.mark_unchanged();
             status.mark_unchanged();
             let own = self.each_source(|id, source| source.has(key).then_some(id));
             let own: Vec<SourceId> = own.into_iter().flatten().collect();
             let versions = |reached: &Reached| -> Vec<Option<ResourceVersion<Key>>> {
                 own.iter().map(|id| reached.get(id).cloned()).collect()
             };
-            let before = versions(&reached.borrow());
+            let before = versions(&self.reached.borrow());
             if !is_missing() {
                 return Ok(());
             }
             if status.borrow().closed {
                 return Err(Ended);
             }
-            let mut moves = reached.clone();
             tokio::select! {
-                moved = moves.wait_for(|reached| versions(reached) != before) => {
-                    moved.map_err(|_| Ended)?;
-                }
+                biased;
+                () = self.reached.until(|reached| versions(reached) != before) => {}
                 changed = status.changed() => changed.map_err(|_| Ended)?,
             }
         }
@@ -329,9 +326,10 @@ mod tests {
             for version in 1..=100_u32 {
                 if let Some(source) = source {
                     let version = ResourceVersion::new(&version.to_string());
-                    inner
-                        .reached
-                        .send_modify(|reached| drop(reached.insert(ids[source], version)));
+                    inner.reached.change(|reached| {
+                        reached.insert(ids[source], version);
+                        true
+                    });
                 }
                 assert!(
                     wait.as_mut()

@@ -76,6 +76,7 @@ impl StopSignal {
     pub async fn recv(&mut self) {
         #[cfg(unix)]
         tokio::select! {
+            biased;
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }

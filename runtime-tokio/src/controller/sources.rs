@@ -110,6 +110,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Registered for Watched<F> {
         let synced = self.handle.becomes_synced();
         Box::pin(async move {
             tokio::select! {
+                biased;
                 _ = status.changed() => {}
                 () = synced => {}
             }

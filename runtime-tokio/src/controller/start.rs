@@ -150,6 +150,7 @@ pub(super) async fn all_usable(
             }
         };
         tokio::select! {
+            biased;
             _ = changed => {}
             () = check => {}
         }
@@ -213,10 +214,11 @@ impl Held {
             // A cache gets newer without a change of the status.
             let check_at = self.check_at;
             tokio::select! {
-                () = changed => {}
+                biased;
                 () = tokio::time::sleep_until(check_at), if self.max_staleness.is_some() => {
                     self.check_at = Instant::now() + CHECK;
                 }
+                () = changed => {}
             }
             let held = core::mem::take(&mut self.keys);
             let (open, held) = held.into_iter().partition(|key| self.is_open_for(key));

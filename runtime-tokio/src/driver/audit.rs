@@ -48,16 +48,17 @@ impl<V> Audited<V> {
     async fn audit<T: Transport>(&self, transport: T, config: AuditConfig) {
         let mut transport = Guarded::traced(transport, Span::current);
         let mut audit = Audit::new(config, self.seed);
-        let mut reached = self.inner.reached.subscribe();
         let mut timer = self.timer;
         loop {
-            let version = reached.borrow_and_update().get(&self.source).cloned();
+            let reached = &self.inner.reached;
+            let version = reached.borrow().get(&self.source).cloned();
             let version = version.unwrap_or_default();
             match audit.poll(timer.now(), &version) {
                 AuditStep::Wait(until) => timer.sleep_until(until).await,
                 AuditStep::Behind(until) => tokio::select! {
+                    biased;
                     () = timer.sleep_until(until) => {}
-                    _ = reached.changed() => {}
+                    () = reached.until(|now| now.get(&self.source).is_some_and(|now| *now != version)) => {}
                 },
                 AuditStep::List => {
                     let span = self.inner.new_span(self.source, spans::audit);

@@ -314,6 +314,7 @@ fn stop_signal<V: Send + Sync + 'static>(
             }
         };
         tokio::select! {
+            biased;
             // An error would mean that the sender is dropped, but `inner` holds it.
             _ = status.wait_for(|status| status.stopping) => {}
             () = left => {}

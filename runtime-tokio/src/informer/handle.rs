@@ -172,8 +172,7 @@ impl<F: Form> Informer<F> {
     /// ```
     pub async fn wait_until(&self, version: &str) -> Result<(), Ended> {
         let wanted = ResourceVersion::<Key>::new(version);
-        let mut reached = self.inner.reached.subscribe();
-        let shown = reached.wait_for(|shown| {
+        let shown = self.inner.reached.until(|shown| {
             let orders = shown.values().map(|shown| shown.compare(&wanted));
             orders
                 .into_iter()
@@ -182,7 +181,7 @@ impl<F: Form> Informer<F> {
         let mut status = self.inner.status.subscribe();
         tokio::select! {
             biased;
-            shown = shown => shown.map(drop).map_err(|_| Ended),
+            () = shown => Ok(()),
             _ = status.wait_for(|status| status.closed) => Err(Ended),
         }
     }

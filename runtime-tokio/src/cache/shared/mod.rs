@@ -13,11 +13,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use informer_core::{
-    Cache, OwnedResource, ResourceVersion,
-    cache::{CacheConfig, SourceId},
-    queue::Spread,
-};
+use informer_core::{Cache, OwnedResource, ResourceVersion, cache::CacheConfig, queue::Spread};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -27,9 +23,10 @@ pub(crate) use self::delivery::{Delivery, Lost};
 use self::reports::Last;
 pub(crate) use self::reports::{MAP, METRICS, ON_VERSION, OnReport};
 use self::sources::Sources;
-use crate::cache::entry::{Key, SharedObject, Store};
+use crate::cache::entry::{SharedObject, Store};
 use crate::cache::hashes::Kept;
 use crate::cache::index::Indexes;
+use crate::cache::moves::Moves;
 use crate::cache::retired::Retired;
 use crate::clock::Clock;
 use crate::health::snapshot::PROCESSING;
@@ -48,7 +45,7 @@ pub(crate) struct Inner<V> {
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
     /// The version that the cache has reached, for each source.
-    pub(crate) reached: watch::Sender<Reached>,
+    pub(crate) reached: Moves,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
     sources: RwLock<Sources>,
@@ -68,9 +65,6 @@ pub(crate) struct Inner<V> {
     /// Whether problems are written to stderr if nobody hears of them otherwise.
     speaks: AtomicBool,
 }
-
-/// The version that the cache has reached, for each source.
-pub(crate) type Reached = BTreeMap<SourceId, ResourceVersion<Key>>;
 
 /// What was applied to the cache.
 #[derive(Clone, Debug)]
@@ -126,7 +120,7 @@ impl<V> Inner<V> {
             .map(|(id, resource)| (id, SourceRecord::new(resource).except(&namespaces)))
             .collect();
         let reached = records.keys().map(|id| (*id, ResourceVersion::default()));
-        let reached = watch::Sender::new(reached.collect());
+        let reached = Moves::new(reached.collect());
         Self {
             retired: Retired::default(),
             kept: AtomicU8::new(Kept::Nothing as u8),

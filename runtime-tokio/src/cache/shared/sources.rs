@@ -91,8 +91,10 @@ impl<V> Inner<V> {
         cluster.clone_into(&mut new.cluster);
         new.join = join;
         let id = self.cache_mut().add_source()?;
-        self.reached
-            .send_modify(|reached| drop(reached.insert(id, ResourceVersion::default())));
+        self.reached.change(|reached| {
+            reached.insert(id, ResourceVersion::default());
+            true
+        });
         let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
         sources.records.insert(id, Mutex::new(new));
         Some(id)
@@ -109,7 +111,7 @@ impl<V> Inner<V> {
         }
         // Nobody waits for its versions any more.
         self.reached
-            .send_modify(|reached| drop(reached.remove(&source)));
+            .change(|reached| reached.remove(&source).is_some());
         self.source_changed();
     }
 

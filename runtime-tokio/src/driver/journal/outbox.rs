@@ -107,6 +107,7 @@ impl Outbox {
                 let (mut waiting, steps) = (state.waiting.subscribe(), steps.clone());
                 self.room.insert(Box::pin(async move {
                     tokio::select! {
+                        biased;
                         _ = waiting.wait_for(|waiting| *waiting < WAITING) => {}
                         () = steps.closed() => {}
                     }

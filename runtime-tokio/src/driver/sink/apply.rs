@@ -109,7 +109,7 @@ where
             self.inner.source_changed();
         }
         self.inner.note_reached(self.source, &reached);
-        self.inner.reached.send_if_modified(|shown| {
+        self.inner.reached.change(|shown| {
             let Some(shown) = shown.get_mut(&self.source) else {
                 return false;
             };
@@ -199,7 +199,7 @@ where
 
     /// Continues a sweep or a resync for as long as the lock may be held.
     fn walk(&self) -> CacheState {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         self.inner.locked(|cache, delivery| {
             for _ in 0..MOST_STEPS / STEPS {
                 pop_some(cache, delivery);
