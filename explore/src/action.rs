@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A kind of fault.
 ///
 /// All of them may meet a correct controller. Those that [`is_honest`](Self::is_honest) excludes are off by default:
@@ -112,7 +114,7 @@ impl FaultKind {
 }
 
 /// One action.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Action {
     Wait,
     /// A user changes one of the objects of the specification.
@@ -204,7 +206,7 @@ pub(super) enum Action {
 }
 
 /// The fate of a read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum ReadFault {
     /// A watch gets the status 410.
     Gone,
@@ -244,7 +246,7 @@ impl ReadFault {
 }
 
 /// An action of a user on an object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum UserChange {
     /// Creates it, or changes it, to a variant.
     Put(usize),
@@ -253,8 +255,18 @@ pub(super) enum UserChange {
     Recreate(usize),
 }
 
+impl UserChange {
+    /// Returns the variant of the object that it writes.
+    pub(super) const fn variant(self) -> Option<usize> {
+        match self {
+            Self::Put(variant) | Self::Recreate(variant) => Some(variant),
+            Self::Delete => None,
+        }
+    }
+}
+
 /// The point at which a process dies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum CrashAt {
     /// Wherever it is.
     Now,
@@ -265,7 +277,7 @@ pub(super) enum CrashAt {
 }
 
 /// The fate of a write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum WriteFault {
     /// Another client changes the object first.
     Conflict,

@@ -19,6 +19,7 @@ pub(super) struct LifeBody {
     received: Vec<u8>,
     /// How late the watch is.
     late: Duration,
+    was_late: bool,
     /// The index of the response in the trace, which gets the body; `None` for a watch.
     response: Option<usize>,
 }
@@ -36,6 +37,7 @@ impl LifeBody {
             exchange,
             number,
             late,
+            was_late: false,
             received: Vec::new(),
             response,
         }
@@ -48,7 +50,9 @@ impl LifeBody {
             .alive(async {
                 let chunk = self.exchange.chunk().await;
                 if !self.late.is_zero() {
-                    life.shared.fired(FaultKind::LateEvents);
+                    if !core::mem::replace(&mut self.was_late, true) {
+                        life.shared.fired(FaultKind::LateEvents);
+                    }
                     tokio::time::sleep(self.late).await;
                 }
                 life.reach().await;

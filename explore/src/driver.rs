@@ -20,7 +20,7 @@ use super::world::{PlannedCrash, Shared, namespace_of, path};
 use informer_mock::FakeServer;
 
 /// The number of API servers.
-const SERVERS: usize = 2;
+pub(super) const SERVERS: usize = 2;
 
 /// Drives the world of a run.
 pub(super) struct Driver<'a> {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::interpose::IS_SUPPORTED;
+use super::plan::Plan;
 use super::trace::{Trace, seconds};
 
 /// Why two runs of a seed differ, as far as it is not prevented, and what helps.
@@ -38,6 +39,10 @@ pub struct Failure {
     pub runs: usize,
     /// The first request that differs between the run that failed and another run of the seed.
     pub difference: Option<Difference>,
+    /// The line of the file of regressions, if it is from there.
+    pub(super) line: Option<usize>,
+    /// The plan that still fails.
+    pub(super) plan: Option<Plan>,
     /// The number of actions in the run of the seed.
     pub(super) all_actions: usize,
     /// The unusual settings of the world.
@@ -100,6 +105,8 @@ impl Failure {
             fails: 1,
             runs: 1,
             difference: None,
+            line: None,
+            plan: None,
             all_actions: 0,
             settings: String::new(),
         }
@@ -168,6 +175,7 @@ impl Failure {
             None => format!("run{package}{}", arguments()),
         };
         match self.point {
+            _ if self.line.is_some() => format!("cargo {run}"),
             Some(point) => format!("EXPLORE_POINT={point} cargo {run}"),
             None => format!("EXPLORE_SEED={} cargo {run}", self.seed),
         }
@@ -178,6 +186,9 @@ impl Failure {
     /// Returns what has failed: a seed or a point.
     pub(super) fn name(&self) -> String {
         match self.point {
+            _ if self.line.is_some() => {
+                format!("line {} of the regressions", self.line.unwrap_or(0))
+            }
             Some(point) => format!("point {point}"),
             None => format!("seed {}", self.seed),
         }

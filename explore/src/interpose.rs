@@ -3,7 +3,7 @@
 //!
 //! The standard library, and the crates `getrandom`, `jiff` and `chrono`, call them by their names in C. A definition
 //! in the program itself is found before that of the C library. On threads without a run, the definition calls the
-//! original one. It is done with glibc on 64 bits, and on macOS. Elsewhere programs see the real functions, and
+//! original one. It is done with glibc on 64 bits; the code for macOS has not been run yet. Elsewhere programs see the real functions, and
 //! explorations report what differs between two runs.
 
 #![expect(unsafe_code, reason = "defines functions of C, and calls them")]

@@ -2,12 +2,14 @@
 
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::action::{Action, CrashAt, FaultKind, ReadFault, UserChange, WriteFault};
 use super::dice::Dice;
 use super::spec::Spec;
 
 /// A world and what happens in it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) settings: Settings,
@@ -18,11 +20,12 @@ pub(super) struct Plan {
 
 /// One or more actions that belong together, such as a server that lags, what happens meanwhile, and its end. They are
 /// removed together: a part of them would be another fault.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Step {
     /// Since the start, so that other steps can be removed without a change of this one.
     pub(super) at: Duration,
     /// The fault that the actions make; `None` for a change by a user.
+    #[serde(skip)]
     pub(super) kind: Option<FaultKind>,
     /// Each action with its time since [`at`](Self::at), in order.
     pub(super) actions: Vec<(Duration, Action)>,
@@ -36,7 +39,7 @@ impl Step {
 }
 
 /// The settings of a world.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Settings {
     /// The longest time until a response to a read begins.
     pub(super) read_ms: u64,

@@ -1,6 +1,7 @@
 //! What is explored, and how far.
 
 use core::time::Duration;
+use std::path::PathBuf;
 
 use super::spec::Spec;
 
@@ -11,6 +12,8 @@ pub(super) struct Rules {
     /// For how long seeds are begun, instead of their number.
     pub(super) time: Option<Duration>,
     pub(super) shrinks: usize,
+    /// The file with plans that have failed.
+    pub(super) regressions: Option<PathBuf>,
     /// Whether each write is explored systematically.
     pub(super) each_write: bool,
 }

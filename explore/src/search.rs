@@ -13,6 +13,7 @@ use super::converge::run_and_compare as run_plan;
 use super::describe;
 use super::failure::{Difference, Failure, Planned};
 use super::plan::Plan;
+use super::regressions;
 use super::rules::Rules;
 use super::run::{Ran, Start};
 use super::seeds::each_seed;
@@ -86,7 +87,7 @@ pub(super) fn run(rules: &Rules, start: &Arc<Start>) -> Explored {
             summary(&explored);
             explored
         }
-        Err(failure) => report(&failure),
+        Err(failure) => report(rules, &failure),
     }
 }
 
@@ -145,12 +146,21 @@ fn explored(tally: &Tally, began: Instant) -> Explored {
 }
 
 /// Fails a test with the report.
-fn report(failure: &Failure) -> ! {
+fn report(rules: &Rules, failure: &Failure) -> ! {
     let page = match failure.write_page() {
         Ok(path) => format!("as a page: {}", path.display()),
         Err(error) => format!("the page could not be written: {error}"),
     };
-    panic!("{failure}\n{page}\n");
+    let kept = match (&rules.regressions, &failure.plan) {
+        (Some(path), Some(plan)) if failure.line.is_none() => {
+            match regressions::add(path, &failure.check, plan) {
+                Ok(path) => format!("its plan is kept in {}\n", path.display()),
+                Err(error) => format!("its plan could not be kept: {error}\n"),
+            }
+        }
+        _ => String::new(),
+    };
+    panic!("{failure}\n{page}\n{kept}");
 }
 
 /// Runs the seeds of the rules.
@@ -237,6 +247,18 @@ type Objection = (&'static str, String);
 fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored, Box<Failure>> {
     let began = Instant::now();
     let spec = Arc::new(rules.spec.clone());
+    for (line, plan) in rules
+        .regressions
+        .iter()
+        .flat_map(|path| regressions::read(path, &spec))
+    {
+        let ran = run_plan(&spec, &plan, start);
+        if ran.violation.is_some() {
+            let mut failure = failed(rules, &spec, plan, ran, None, start);
+            failure.line = Some(line);
+            return Err(failure);
+        }
+    }
     let points = if rules.each_write {
         each_point(rules, &spec, start)?
     } else {
@@ -382,8 +404,10 @@ fn failed(
         fails,
         runs,
         difference,
+        line: None,
         all_actions,
         settings: settings(&small),
+        plan: Some(small),
     })
 }
 
