@@ -221,13 +221,15 @@ fn plans_that_have_failed_are_carried_out_first() {
         core::future::pending::<()>().await;
     }
     let path = std::env::temp_dir().join(format!("regressions-{}", std::process::id()));
-    let rules = rules().regressions(&path).check("it makes no Secret", |world| {
-        match world.objects("secrets").len() {
-            0 => Ok(()),
-            count => Err(format!("there are {count}")),
-        }
-    });
-    let run = rules.clone().faults([FaultKind::Slow]).seeds(3);
+    let rules = rules()
+        .regressions(&path)
+        .check("it makes no Secret", |world| {
+            match world.objects("secrets").len() {
+                0 => Ok(()),
+                count => Err(format!("there are {count}")),
+            }
+        });
+    let run = rules.faults([FaultKind::Slow]).seeds(3);
     let text = |rules: Explore| {
         let run = AssertUnwindSafe(|| rules.run(create));
         let panic = std::panic::catch_unwind(run).unwrap_err();
@@ -238,13 +240,19 @@ fn plans_that_have_failed_are_carried_out_first() {
     let kept = std::fs::read_to_string(&path).unwrap();
     assert_eq!(kept.lines().count(), 2, "{kept}");
     let again = text(run.clone());
-    assert!(again.starts_with("line 2 of the regressions fails"), "{again}");
+    assert!(
+        again.starts_with("line 2 of the regressions fails"),
+        "{again}"
+    );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), kept);
 
     // A plan of other rules says what to do.
     std::fs::write(&path, kept.replace("\"steps\":[", "\"steps\":[{\"at\":{\"secs\":0,\"nanos\":0},\"actions\":[[{\"secs\":0,\"nanos\":0},{\"Person\":{\"resource\":0,\"which\":0,\"deletes\":true}}]]},")).unwrap();
     let other = text(run);
-    assert!(other.contains("Remove the line if the rules have changed"), "{other}");
+    assert!(
+        other.contains("Remove the line if the rules have changed"),
+        "{other}"
+    );
     std::fs::remove_file(&path).unwrap();
 }
 
