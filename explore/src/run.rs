@@ -107,9 +107,11 @@ fn carry_out(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>, pulse: &Arc<Puls
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(
         &plan.seed.to_ne_bytes(),
     ));
-    let (threads, of_thread) = (AtomicU64::new(1), Arc::clone(pulse));
+    // The runtime keeps this function, and the run keeps wakers of the runtime.
+    let (threads, of_thread) = (AtomicU64::new(1), Arc::downgrade(pulse));
     builder.on_thread_start(move || {
-        if let Some(run) = of_thread.run.get() {
+        let pulse = of_thread.upgrade();
+        if let Some(run) = pulse.as_ref().and_then(|pulse| pulse.run.get()) {
             context::seed(seed, threads.fetch_add(1, Ordering::Relaxed));
             context::enter(run);
         }
@@ -153,6 +155,9 @@ fn carry_out(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>, pulse: &Arc<Puls
     });
     // Tasks that the program has spawned are dropped here. Its threads are not waited for.
     runtime.shutdown_background();
+    if let Some(run) = pulse.run.get() {
+        run.forget_main();
+    }
     context::leave();
     ran
 }

@@ -299,6 +299,11 @@ impl Shared {
         }
     }
 
+    /// Drops the waker of the run, which keeps its runtime.
+    pub(super) fn forget_main(&self) {
+        self.state().main = None;
+    }
+
     pub(super) fn wake_main(&self) {
         let main = self.state().main.clone();
         if let Some(main) = main {

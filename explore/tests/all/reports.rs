@@ -269,6 +269,30 @@ fn an_exploration_counts_faults_and_deaths() {
     assert!(text.contains("every check holds. Processes died"), "{text}");
 }
 
+/// Each run has a runtime with its own descriptors, and whatever the program leaves in tasks and wakers.
+#[cfg(target_os = "linux")]
+#[test]
+fn runs_leave_no_descriptors_behind() {
+    async fn leaves(process: Process) {
+        let own = process.clone();
+        tokio::spawn(async move {
+            loop {
+                look(own.clone()).await;
+            }
+        });
+        look(process).await;
+    }
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    rules().seeds(300).run(leaves);
+    // Other tests run at the same time, and have some.
+    let after = descriptors();
+    assert!(
+        after < before + 200,
+        "{before} before, {after} after 300 runs"
+    );
+}
+
 #[test]
 fn a_time_limits_an_exploration() {
     let explored = rules().time(Duration::ZERO).find(look).unwrap();
