@@ -46,15 +46,17 @@ pub(super) fn run_and_compare(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>)
         let end_of_other = run(spec, &plan, start).end.map(|end| normalize(&end));
         // If a deletion took longer, the same change by a user means something else.
         others.extend(end_of_other.filter(|end| objects_of_users(spec, end) == users));
-        if number + 1 >= FEW {
+        if others.len() >= FEW {
             found = compare(spec, &end, &others);
             if found.is_none() {
                 return ran;
             }
+        } else if number >= LAST_TRY {
+            // Users have other objects in most of them, so the end cannot be compared.
+            return ran;
         }
     }
-    // A few alone do not show what differs anyway.
-    if let Some(what) = found.filter(|_| others.len() as u64 >= FEW) {
+    if let Some(what) = found {
         let check = Invariant::Converges.check().to_owned();
         let what = format!("{what}, in {} runs without faults", others.len());
         ran.trace.complete();
@@ -69,8 +71,10 @@ pub(super) fn run_and_compare(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>)
 
 /// How many runs without faults are compared first, and at most if they differ from the run: what differs among them, such
 /// as numbers in the order of creations, may be the same in a few of them.
-const FEW: u64 = 3;
+const FEW: usize = 3;
 const MOST: u64 = 24;
+/// After how many of them a run is given up whose users have other objects.
+const LAST_TRY: u64 = 8;
 
 /// The same changes by users without faults, in another world.
 fn again(plan: &Plan, pause: Duration, number: u64) -> Plan {
@@ -232,6 +236,7 @@ fn without_times(value: &mut Value) {
 
 /// Describes the first difference to all other ends, as far as these are the same.
 fn compare(spec: &Spec, end: &End, others: &[End]) -> Option<String> {
+    let first = others.first()?;
     let keys: BTreeSet<&Key> = others
         .iter()
         .flat_map(End::keys)
@@ -244,14 +249,14 @@ fn compare(spec: &Spec, end: &End, others: &[End]) -> Option<String> {
         let is_same = |key: &&Key| {
             others
                 .iter()
-                .all(|end| count(end, key) == count(&others[0], key))
+                .all(|end| count(end, key) == count(first, key))
         };
         if !of_resource().all(is_same) {
             // Its objects depend on more than the wishes of users.
             continue;
         }
         for key in of_resource() {
-            let (own, wanted) = (count(end, key), count(&others[0], key));
+            let (own, wanted) = (count(end, key), count(first, key));
             let name = format!("{} {}", key.0, key.1);
             match (own, wanted) {
                 (1, 0) => return Some(format!("{name} exists, and not")),
@@ -319,6 +324,20 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_more_or_less_is_a_difference() {
+        let spec = &crate::Explore::new().rules.spec;
+        let key = || ("secrets".to_owned(), "prod/a".to_owned());
+        let (has, none) = (End::from([(key(), vec![json!({})])]), End::new());
+        let found = compare(spec, &has, &[none.clone(), none.clone()]);
+        assert_eq!(found.unwrap(), "secrets prod/a exists, and not");
+        let found = compare(spec, &none, &[has.clone(), has.clone()]);
+        assert_eq!(found.unwrap(), "secrets prod/a does not exist, and it does");
+        // They differ themselves, or there is nothing to compare with.
+        assert_eq!(compare(spec, &has, &[has.clone(), none]), None);
+        assert_eq!(compare(spec, &has, &[]), None);
+    }
 
     #[test]
     fn only_what_is_stable_is_compared() {

@@ -30,7 +30,7 @@ pub(super) struct Writes {
     pub(super) answer: String,
 }
 
-/// How many writes by users, or runs without a request, suffice to see that all are in vain.
+/// An exploration stops after so many runs without a request, or writes of an object that were all refused.
 const FEW: u64 = 10;
 /// The least number of runs in which each fault that was asked for occurs.
 const MANY: u64 = 200;
