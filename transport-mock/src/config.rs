@@ -41,6 +41,9 @@ pub struct Config {
     /// `kube-system`, `kube-public` and `kube-node-lease`, and Namespaces that clients create have a phase and the
     /// finalizer `kubernetes`: a deleted one is `Terminating` until its objects are gone.
     pub requires_namespaces: bool,
+    /// Whether a Pod that runs on a Node outlives its deletion, as on a real server: until a kubelet deletes it with a
+    /// grace period of 0 s. Tests have no kubelet, so it is off by default.
+    pub graceful_pods: bool,
     /// The response to clients that accept protobuf.
     pub protobuf: Protobuf,
     /// The effect of `drop=metadata.managedFields` in the `Accept` header.
@@ -170,6 +173,7 @@ impl Default for Config {
             deletes: DeleteAnswer::Status,
             collects_garbage: true,
             requires_namespaces: false,
+            graceful_pods: false,
             protobuf: Protobuf::Served,
             drop_parameter: DropParameter::Ignored,
             too_large_wait: Duration::from_secs(3),

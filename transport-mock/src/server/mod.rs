@@ -225,7 +225,13 @@ impl FakeServer {
 impl FakeServer {
     /// The current time, as in `creationTimestamp`.
     fn time(&self) -> String {
-        let seconds = self.config.epoch + self.now.as_micros() / 1_000_000;
+        self.time_in(0)
+    }
+
+    /// Returns the time so many seconds from now.
+    fn time_in(&self, seconds: u64) -> String {
+        let now = self.config.epoch + self.now.as_micros() / 1_000_000;
+        let seconds = now.saturating_add(seconds);
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
         // An epoch in the settings that no date has.
         let time = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX);

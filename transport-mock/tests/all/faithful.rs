@@ -494,6 +494,65 @@ fn garbage_is_collected_as_the_owner_demands() {
 }
 
 #[test]
+fn a_pod_that_runs_has_a_grace_period() {
+    let mut server = FakeServer::new(1);
+    server.config_mut().graceful_pods = true;
+    let deadline = |server: &FakeServer| {
+        let pod = server.get("pods", "prod", "web")?;
+        Some(pod["metadata"]["deletionGracePeriodSeconds"].clone())
+    };
+    let pod = json!({ "metadata": { "name": "web" }, "spec": { "nodeName": "node" } });
+    // One that runs nowhere, and one that has ended, are deleted at once.
+    post(&mut server, PODS, json!({ "metadata": { "name": "web" } }));
+    delete(&mut server, &format!("{PODS}/web"));
+    assert_eq!(deadline(&server), None);
+    post(&mut server, PODS, pod.clone());
+    let ended = json!({ "status": { "phase": "Failed" } });
+    patch(&mut server, &format!("{PODS}/web/status"), MERGE, ended);
+    delete(&mut server, &format!("{PODS}/web"));
+    assert_eq!(deadline(&server), None);
+
+    post(&mut server, PODS, pod.clone());
+    assert_eq!(delete(&mut server, &format!("{PODS}/web")), 200);
+    let pod = server.get("pods", "prod", "web").unwrap();
+    assert_eq!(pod["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
+    assert_eq!(deadline(&server), Some(json!(30)));
+    // A second deletion can make it shorter, and no longer.
+    delete(&mut server, &format!("{PODS}/web?gracePeriodSeconds=60"));
+    assert_eq!(deadline(&server), Some(json!(30)));
+    delete(&mut server, &format!("{PODS}/web?gracePeriodSeconds=5"));
+    assert_eq!(deadline(&server), Some(json!(5)));
+    // A change does not end it.
+    let change = json!({ "metadata": { "labels": { "a": "b" } } });
+    patch(&mut server, &format!("{PODS}/web"), MERGE, change);
+    assert_eq!(deadline(&server), Some(json!(5)));
+    delete(&mut server, &format!("{PODS}/web?gracePeriodSeconds=0"));
+    assert_eq!(deadline(&server), None);
+
+    // The garbage collector gives it its time too, and a finalizer keeps it for longer.
+    let owner = post(
+        &mut server,
+        MAPS,
+        json!({ "metadata": { "name": "owner" } }),
+    );
+    let owner = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"] }]);
+    let metadata =
+        json!({ "name": "web", "ownerReferences": owner, "finalizers": ["example.com/own"] });
+    post(
+        &mut server,
+        PODS,
+        json!({ "metadata": metadata, "spec": { "nodeName": "node" } }),
+    );
+    delete(&mut server, &format!("{MAPS}/owner"));
+    assert_eq!(deadline(&server), Some(json!(30)));
+    delete(&mut server, &format!("{PODS}/web?gracePeriodSeconds=0"));
+    assert_eq!(deadline(&server), Some(json!(0)));
+    let done = json!({ "metadata": { "finalizers": null } });
+    patch(&mut server, &format!("{PODS}/web"), MERGE, done);
+    assert_eq!(deadline(&server), None);
+}
+
+#[test]
 fn owners_that_remain_keep_an_object() {
     let mut server = FakeServer::new(1);
     let uids = ["a", "b"].map(|name| {

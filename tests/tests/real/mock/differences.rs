@@ -77,7 +77,7 @@ pub(super) const EXPECTED: &[Expected] = expected! {
     "create-accept create-metadata" "answer" "`Accept` of a write" "The mock answers with the whole object",
     "create-media strategic-custom patch-media patch-html json-patch-test json-patch-remove" "body.message body.details" "the message of a 415 or 422" "The mock names no media types",
     "create-* put-unread merge-unread merge-list json-patch-bad delete-bad" "body.message" "the message for a body that cannot be read" "The mock shows that of serde_json",
-    "delete-pod*" "answer" "deletion of Pods" "The server answers with the Pod, and keeps one that is bound to a Node for its grace period. `Config::deletes` selects the answer of the mock; it has no grace periods",
+    "delete-pod*" "answer" "deletion of Pods" "The server answers with the Pod, and keeps one that is bound to a Node for its grace period. `Config::deletes` selects the answer of the mock, and `Config::graceful_pods` keeps the Pod",
     "smp-mistyped" "answer" "a strategic merge patch of the wrong type" "The mock refuses the object that results",
     "schema-status" "body*" "the message for a status that does not follow its schema" "The mock names the field as in the whole object, and the fields of the scale subresource only once",
     "prop-job*" "body*" "the labels of a Job" "The mock has no defaults",

@@ -57,7 +57,8 @@ impl FakeServer {
         let finalizers = finalizers_after(&existing, options.propagation, &target.kind);
         let is_kept =
             target.kind.is_namespaces() && namespace::finalizers(&existing).next().is_some();
-        if finalizers.is_empty() && !is_kept {
+        let grace = self.grace(&target.kind, &existing, options.grace);
+        if finalizers.is_empty() && !is_kept && grace == 0 {
             let version = if options.is_dry {
                 self.store.version
             } else {
@@ -81,7 +82,7 @@ impl FakeServer {
             };
             return Ok((200, answer.to_string().into_bytes()));
         }
-        mark(&mut existing, &finalizers, &self.time());
+        mark(&mut existing, &finalizers, grace, &self.time_in(grace));
         if is_kept {
             existing["status"]["phase"] = "Terminating".into();
         } else if target.kind.is_definitions() {
@@ -142,16 +143,38 @@ impl FakeServer {
         let finalizers = finalizers_after(&existing, propagation, self.store.kind(index));
         let is_kept = self.store.kind(index).is_namespaces()
             && namespace::finalizers(&existing).next().is_some();
-        if finalizers.is_empty() && !is_kept {
+        let grace = self.grace(self.store.kind(index), &existing, None);
+        if finalizers.is_empty() && !is_kept && grace == 0 {
             self.delete_at(index, key);
             return;
         }
         if is_kept {
             existing["status"]["phase"] = "Terminating".into();
         }
-        mark(&mut existing, &finalizers, &self.time());
+        mark(&mut existing, &finalizers, grace, &self.time_in(grace));
         // The object exists and has its version.
         let _ = self.put_at(index, existing, |_| Ok(()));
+    }
+
+    /// Returns for how many seconds an object outlives its deletion.
+    fn grace(&self, kind: &ResourceType, object: &Value, asked: Option<u64>) -> u64 {
+        let is_pod = !kind.custom && kind.plural == "pods";
+        let runs = object["spec"]["nodeName"]
+            .as_str()
+            .is_some_and(|node| !node.is_empty())
+            && !["Succeeded", "Failed"]
+                .contains(&object["status"]["phase"].as_str().unwrap_or_default());
+        if !self.config.graceful_pods || !is_pod || !runs {
+            return 0;
+        }
+        let own = object["spec"]["terminationGracePeriodSeconds"]
+            .as_u64()
+            .unwrap_or(30);
+        match object["metadata"]["deletionGracePeriodSeconds"].as_u64() {
+            // A second deletion can only make it shorter.
+            Some(left) => asked.unwrap_or(left).min(left),
+            None => asked.unwrap_or(own),
+        }
     }
 }
 
@@ -238,23 +261,29 @@ fn finalizers_after(
     finalizers
 }
 
-/// Marks an object as being deleted.
-fn mark(existing: &mut Value, finalizers: &[String], time: &str) {
+/// Marks an object as being deleted, at a time that is `grace` seconds from now.
+fn mark(existing: &mut Value, finalizers: &[String], grace: u64, time: &str) {
     let metadata = &mut existing["metadata"];
     metadata["finalizers"] = match finalizers {
         [] => Value::Null,
         finalizers => json!(finalizers),
     };
     drop_nulls(metadata);
-    if metadata["deletionTimestamp"].is_string() {
+    let left = metadata["deletionGracePeriodSeconds"].as_u64();
+    let is_shorter = left.is_some_and(|left| grace < left);
+    if metadata["deletionTimestamp"].is_string() && !is_shorter {
         return;
     }
     metadata["deletionTimestamp"] = time.into();
-    if finalizers.is_empty() || finalizers.iter().any(|own| own == CLEANUP) {
+    if is_shorter {
+        metadata["deletionGracePeriodSeconds"] = grace.into();
+        return;
+    }
+    if finalizers.is_empty() && grace == 0 || finalizers.iter().any(|own| own == CLEANUP) {
         // The server has its own code for Namespaces and definitions.
         return;
     }
-    metadata["deletionGracePeriodSeconds"] = 0.into();
+    metadata["deletionGracePeriodSeconds"] = grace.into();
     if let Some(generation) = metadata["generation"].as_u64() {
         metadata["generation"] = (generation + 1).into();
     }

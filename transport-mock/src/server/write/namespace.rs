@@ -143,7 +143,9 @@ pub(super) fn begin(namespace: &mut Value) {
 pub(super) fn is_finalized(kind: &ResourceType, object: &Value) -> bool {
     let own = object["metadata"]["finalizers"].as_array();
     let is_kept = kind.is_namespaces() && finalizers(object).next().is_some();
-    own.is_none_or(Vec::is_empty) && !is_kept
+    // A Pod that a kubelet has not ended yet.
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_u64();
+    own.is_none_or(Vec::is_empty) && !is_kept && grace.is_none_or(|grace| grace == 0)
 }
 
 /// Returns the finalizers in the spec of a Namespace.

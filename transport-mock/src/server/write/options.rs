@@ -33,6 +33,8 @@ pub(in crate::server) enum Propagation {
 pub(super) struct DeleteOptions {
     pub(super) propagation: Option<Propagation>,
     pub(super) preconditions: Value,
+    /// `gracePeriodSeconds`.
+    pub(super) grace: Option<u64>,
     pub(super) is_dry: bool,
 }
 
@@ -95,7 +97,13 @@ impl DeleteOptions {
     /// Reads the options of a deletion. A body takes the place of the query.
     pub(super) fn read(query: &Query, body: &Value) -> Result<Self, Status> {
         let mut problems = Problems::default();
-        let from_query = json!({ "propagationPolicy": query.get("propagationPolicy"), "dryRun": query.filled("dryRun") });
+        let grace: Option<i64> = query
+            .get("gracePeriodSeconds")
+            .and_then(|text| text.parse().ok());
+        let from_query = json!({
+            "propagationPolicy": query.get("propagationPolicy"), "dryRun": query.filled("dryRun"),
+            "gracePeriodSeconds": grace,
+        });
         let options = if body.is_object() { body } else { &from_query };
         let dry = &options["dryRun"];
         let dry = dry.as_array().map_or(Some(dry), |items| items.first());
@@ -121,6 +129,10 @@ impl DeleteOptions {
         Ok(Self {
             propagation,
             preconditions: options["preconditions"].clone(),
+            // The server takes one second for a negative value.
+            grace: options["gracePeriodSeconds"]
+                .as_i64()
+                .map(|grace| u64::try_from(grace).unwrap_or(1)),
             is_dry: dry.is_some(),
         })
     }
