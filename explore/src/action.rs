@@ -58,8 +58,9 @@ pub enum FaultKind {
     Pause,
     /// The clocks of machines are ahead or behind by up to an hour, and jump.
     Clocks,
-    /// The garbage collector is slow: objects outlive their owners by up to a minute.
-    SlowGarbage,
+    /// Deletions take time: the garbage collector is slow, so objects outlive their owners by up to a minute, and Pods
+    /// that run on a Node outlive their deletion by up to their grace period.
+    SlowDeletion,
     /// A second copy of a process runs for a while, as during an update without leader election. Off by default.
     Duplicate,
     /// An old backup of etcd is restored, and versions are issued a second time. Off by default.
@@ -95,7 +96,7 @@ impl FaultKind {
         Self::Partition,
         Self::Pause,
         Self::Clocks,
-        Self::SlowGarbage,
+        Self::SlowDeletion,
         Self::Duplicate,
         Self::Backup,
         Self::LostObject,
@@ -190,6 +191,9 @@ pub(super) enum Action {
         fault: WriteFault,
         /// The number of writes before it.
         skip: u64,
+        /// Selects one of the resources that the program has written; only its writes count then.
+        #[serde(default)]
+        of: Option<u64>,
     },
     Call {
         /// Whether it takes effect.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::action::FaultKind;
 use super::dice::Dice;
+use super::paths::{namespace_of, path};
 use super::trace::{EntryKind, SERVER};
-use super::world::{Shared, World, namespace_of, path};
+use super::world::{Shared, World};
 
 /// Another controller or a person in the cluster.
 ///
@@ -145,12 +147,44 @@ impl Cluster {
     /// Returns how long ago an object was created, in whole seconds.
     #[must_use]
     pub fn age(&self, object: &Value) -> Duration {
-        let created = object["metadata"]["creationTimestamp"].as_str();
+        let created = self.since_epoch(&object["metadata"]["creationTimestamp"]);
+        created.map_or(Duration::ZERO, |created| {
+            self.time_of_day().saturating_sub(created)
+        })
+    }
+
+    fn time_of_day(&self) -> Duration {
         let epoch = self.shared.mock.read(|server| server.config().epoch);
-        let now = epoch + self.shared.now().as_micros() / 1_000_000;
-        let created = created.and_then(|time| time.parse::<jiff::Timestamp>().ok());
-        let seconds = created.and_then(|time| u64::try_from(time.as_second()).ok());
-        Duration::from_secs(seconds.map_or(0, |created| now.saturating_sub(created)))
+        Duration::from_secs(epoch + self.shared.now().as_micros() / 1_000_000)
+    }
+
+    fn since_epoch(&self, time: &Value) -> Option<Duration> {
+        let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
+        u64::try_from(time.as_second())
+            .ok()
+            .map(Duration::from_secs)
+    }
+
+    /// Returns how long the processes of a deleted Pod still run; `None` if they have ended.
+    pub(crate) fn until_end(&self, pod: &Value) -> Option<Duration> {
+        let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64()?;
+        if grace == 0 || self.shared.state().is_calm {
+            return None;
+        }
+        self.shared.fired(FaultKind::SlowDeletion);
+        let early = Duration::from_secs(self.number(pod, "ends", grace + 1));
+        let deadline = self.since_epoch(&pod["metadata"]["deletionTimestamp"])?;
+        let rest = deadline
+            .checked_sub(early)?
+            .checked_sub(self.time_of_day())?;
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    /// Deletes a Pod whose processes have ended.
+    pub(crate) fn end_pod(&self, pod: &Value) {
+        let options =
+            json!({ "gracePeriodSeconds": 0, "preconditions": { "uid": pod["metadata"]["uid"] } });
+        self.write("DELETE", "pods", (pod, name(pod)), "", &options);
     }
 
     /// Assigns a Pod to a Node.

@@ -8,8 +8,8 @@ use informer_core::{Body, Head, OwnedResource, Transport};
 use serde_json::Value;
 
 use super::body::LifeBody;
+use super::paths::path;
 use super::process::{Life, Process};
-use super::world::path;
 use informer_mock::MockError;
 
 impl Process {

@@ -178,7 +178,10 @@ pub(super) fn describe(action: &Action, spec: &Spec) -> String {
             };
             format!("{reads} {fault}")
         }
-        Action::Write { fault, skip } => format!("{}: {fault}", nth(*skip)),
+        Action::Write { fault, skip, of } => {
+            let of = of.map_or("", |_| " of one resource");
+            format!("{}{of}: {fault}", nth(*skip))
+        }
         Action::Restore { back } => format!("a backup of {back} versions ago is restored"),
         Action::Lose { .. } => "the server loses an object without an event".to_string(),
     }

@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 use super::action::{Action, CrashAt, FaultKind, UserChange};
 use super::describe::describe;
 use super::dice::Dice;
+use super::due::Crash;
 use super::invariants::{Invariant, start_again};
+use super::paths::{namespace_of, path};
 use super::plan::Plan;
 use super::run::Slots;
 use super::trace::{EntryKind, SERVER};
-use super::world::{PlannedCrash, Shared, namespace_of, path};
+use super::world::Shared;
 use informer_mock::FakeServer;
 
 /// The number of API servers.
@@ -113,7 +115,7 @@ impl<'a> Driver<'a> {
     async fn wait(&self, until: Instant) -> bool {
         let mut clock = *self.shared.mock.clock();
         let mut sleep = pin!(clock.sleep_until(until));
-        let watches = !self.acting.is_empty() || self.shared.settings.slow_garbage;
+        let watches = !self.acting.is_empty() || self.shared.settings.slow_deletion;
         poll_fn(|context| {
             if watches && self.version() != self.seen {
                 return Poll::Ready(true);
@@ -137,7 +139,7 @@ impl<'a> Driver<'a> {
         self.seen = version;
         self.rounds += 1;
         let now = self.shared.now();
-        if self.shared.settings.slow_garbage && self.garbage_at.is_none() {
+        if self.shared.settings.slow_deletion && self.garbage_at.is_none() {
             let mut dice = Dice::of(&[self.shared.seed, self.rounds, 13]);
             let most = if self.shared.state().is_calm {
                 1
@@ -189,7 +191,7 @@ impl<'a> Driver<'a> {
                 skip,
                 down,
             } => {
-                shared.state().crashes.push(PlannedCrash {
+                shared.state().due.crash(Crash {
                     replica,
                     at,
                     skip,
@@ -218,7 +220,7 @@ impl<'a> Driver<'a> {
                 *shared.state().jumps.entry(replica).or_default() += by;
             }
             Action::Call { has_effect, skip } => {
-                shared.state().call_faults.push((has_effect, skip));
+                shared.state().due.call(has_effect, skip);
                 return false;
             }
             Action::Duplicate { replica, time } => self.slots.add(shared, replica, Some(time)),
@@ -245,11 +247,11 @@ impl<'a> Driver<'a> {
                 .with(|server| server.forget_events(server.version())),
             Action::Compact => shared.mock.with(FakeServer::compact_all),
             Action::Read { fault, count } => {
-                shared.state().read_faults.push((fault, count));
+                shared.state().due.read(fault, count);
                 return false;
             }
-            Action::Write { fault, skip } => {
-                shared.state().write_faults.push((fault, skip));
+            Action::Write { fault, skip, of } => {
+                shared.state().due.write(fault, skip, of);
                 return false;
             }
             Action::Restore { back } => {
@@ -376,7 +378,7 @@ impl<'a> Driver<'a> {
         if before != after {
             self.shared
                 .note("the garbage collector deletes objects without an owner");
-            self.shared.fired(FaultKind::SlowGarbage);
+            self.shared.fired(FaultKind::SlowDeletion);
             self.shared.changed("garbage");
         }
     }
@@ -407,10 +409,7 @@ impl<'a> Driver<'a> {
             self.slots.upgrade(self.shared, replica);
         }
         let mut state = self.shared.state();
-        state.crashes.clear();
-        state.write_faults.clear();
-        state.read_faults.clear();
-        state.call_faults.clear();
+        state.due.clear();
         state.routes.clear();
         state.pauses.clear();
         state.is_calm = true;
@@ -480,6 +479,10 @@ impl Driver<'_> {
         }
         if !self.rests_for(QUIET).await && !self.rests_for(QUIET).await {
             shared.note("the start at rest is not checked: something changes every few minutes");
+            shared
+                .state()
+                .tally
+                .cannot_decide(Invariant::StartChangesNothing);
             return;
         }
         let before = start_again(shared);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::paths::{key_of, plural_of};
 use super::process::Life;
 use super::spec::Spec;
 use super::trace::EntryKind;
-use super::world::{Shared, World, key_of, plural_of};
+use super::world::{Shared, World};
 
 /// Something that holds of a correct controller, whatever it does. All are checked, unless
 /// [`Explore::without_invariant`](crate::Explore::without_invariant) says that a program is meant to differ.

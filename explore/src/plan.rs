@@ -58,8 +58,8 @@ pub(super) struct Settings {
     pub(super) ahead: i64,
     /// The longest delay of a watch.
     pub(super) late_ms: u64,
-    /// The garbage collector is slow.
-    pub(super) slow_garbage: bool,
+    /// The garbage collector is slow, and Pods have a grace period.
+    pub(super) slow_deletion: bool,
 }
 
 impl Settings {
@@ -74,7 +74,7 @@ impl Settings {
         skew: 0,
         ahead: 0,
         late_ms: 0,
-        slow_garbage: false,
+        slow_deletion: false,
     };
 
     /// The settings without anything unusual. Each differs from a usual one in one setting.
@@ -106,7 +106,7 @@ impl Settings {
             Self { ahead: 0, ..self },
             Self { late_ms: 0, ..self },
             Self {
-                slow_garbage: false,
+                slow_deletion: false,
                 ..self
             },
         ]
@@ -137,7 +137,7 @@ impl Plan {
             } else {
                 0
             },
-            slow_garbage: spec.has(FaultKind::SlowGarbage) && dice.one_in(3),
+            slow_deletion: spec.has(FaultKind::SlowDeletion) && dice.one_in(3),
         };
         let mut maker = Maker::new(seed, spec);
         let mut steps = Vec::new();
@@ -196,6 +196,8 @@ struct Maker<'a> {
     pauses: &'static [u64],
     /// The time of the last action.
     now: Duration,
+    /// Decides which writes count. It is apart, so that seeds keep the rest of their meaning.
+    resources: Dice,
 }
 
 impl<'a> Maker<'a> {
@@ -225,6 +227,7 @@ impl<'a> Maker<'a> {
             users,
             pauses,
             now: Duration::ZERO,
+            resources: Dice::of(&[seed, 19]),
         }
     }
 
@@ -330,7 +333,11 @@ impl<'a> Maker<'a> {
                 }
             }
             _ => {
-                let action = self.simple(kind, server, replica);
+                let mut action = self.simple(kind, server, replica);
+                if let Action::Write { of, .. } = &mut action {
+                    let one = self.resources.one_in(3);
+                    *of = one.then(|| self.resources.below(16));
+                }
                 self.push(actions, action);
             }
         }
@@ -361,7 +368,11 @@ impl<'a> Maker<'a> {
     fn simple(&mut self, kind: FaultKind, server: usize, replica: usize) -> Action {
         let dice = &mut self.dice;
         let read = |fault, count| Action::Read { fault, count };
-        let write = |fault, skip| Action::Write { fault, skip };
+        let write = |fault, skip| Action::Write {
+            fault,
+            skip,
+            of: None,
+        };
         match kind {
             FaultKind::Expired => match dice.below(2) {
                 0 => Action::Compact,
@@ -450,7 +461,7 @@ impl<'a> Maker<'a> {
             FaultKind::LostEvent => read(ReadFault::DropEvent(dice.index(3)), 1),
             // They are settings of the world, or have several actions.
             FaultKind::LateEvents
-            | FaultKind::SlowGarbage
+            | FaultKind::SlowDeletion
             | FaultKind::Stale
             | FaultKind::Unobserved
             | FaultKind::Crash => Action::Wait,

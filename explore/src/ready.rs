@@ -224,8 +224,10 @@ fn replicate(cluster: &mut Cluster, set: &Value) {
 /// Moves a Pod one step further when it is due.
 fn run_pod(cluster: &mut Cluster, pod: &Value, one_in: u64) {
     if is_deleted(pod) {
-        // The grace period is over at once.
-        cluster.delete("pods", pod);
+        match cluster.until_end(pod) {
+            Some(rest) => cluster.again_in(rest),
+            None => cluster.end_pod(pod),
+        }
         return;
     }
     let ready =

@@ -12,6 +12,7 @@ use super::action::FaultKind;
 use super::converge::run_and_compare as run_plan;
 use super::describe;
 use super::failure::{Difference, Failure, Planned};
+use super::invariants::Invariant;
 use super::plan::Plan;
 use super::regressions;
 use super::rules::Rules;
@@ -37,6 +38,9 @@ pub struct Explored {
     pub faults: BTreeMap<FaultKind, u64>,
     /// How often a process died.
     pub deaths: u64,
+    /// How many runs an invariant could not decide: users have other objects in the runs to compare with, or something
+    /// changes every few minutes.
+    pub undecided: BTreeMap<Invariant, u64>,
     /// The real time that it took.
     pub took: Duration,
 }
@@ -64,6 +68,9 @@ impl fmt::Display for Explored {
         }
         if self.faults.is_empty() {
             f.write_str(" none")?;
+        }
+        for (invariant, count) in &self.undecided {
+            write!(f, ". {invariant:?} could not decide {count} of them")?;
         }
         Ok(())
     }
@@ -141,6 +148,7 @@ fn explored(tally: &Tally, began: Instant) -> Explored {
         requests: tally.requests,
         faults: tally.faults.clone(),
         deaths: tally.deaths,
+        undecided: tally.undecided.clone(),
         took: began.elapsed(),
     }
 }
@@ -469,10 +477,7 @@ fn settings(plan: &Plan) -> String {
         settings.late_ms > 0,
         format!("watches are late by up to {} ms", settings.late_ms),
     );
-    add(
-        settings.slow_garbage,
-        "the garbage collector is slow".to_string(),
-    );
+    add(settings.slow_deletion, "deletions are slow".to_string());
     if parts.is_empty() {
         "the usual settings".to_string()
     } else {

@@ -62,7 +62,14 @@ pub(super) fn points(spec: &Arc<Spec>, start: &Arc<Start>) -> Vec<Plan> {
             // Nobody can change an object that does not exist yet.
             if fault != WriteFault::Conflict || !creates {
                 let skip = index as u64;
-                add(fault.kind(), Action::Write { fault, skip });
+                add(
+                    fault.kind(),
+                    Action::Write {
+                        fault,
+                        skip,
+                        of: None,
+                    },
+                );
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::action::FaultKind;
+use super::invariants::Invariant;
 use super::spec::Spec;
 use super::systematic::Sent;
 
@@ -15,6 +16,8 @@ pub(super) struct Tally {
     pub(super) faults: BTreeMap<FaultKind, u64>,
     /// How often a process died.
     pub(super) deaths: u64,
+    /// How many runs an invariant could not decide.
+    pub(super) undecided: BTreeMap<Invariant, u64>,
     /// What the program has written. It is of one run.
     pub(super) sent: Sent,
     /// The writes by users, by the objects and the variant.
@@ -43,6 +46,9 @@ impl Tally {
         for (kind, count) in &other.faults {
             *self.faults.entry(*kind).or_default() += count;
         }
+        for (invariant, count) in &other.undecided {
+            *self.undecided.entry(*invariant).or_default() += count;
+        }
         for (of, writes) in &other.writes {
             let all = self.writes.entry(*of).or_default();
             all.accepted += writes.accepted;
@@ -51,6 +57,11 @@ impl Tally {
                 all.answer.clone_from(&writes.answer);
             }
         }
+    }
+
+    /// Counts a run that an invariant cannot decide.
+    pub(super) fn cannot_decide(&mut self, invariant: Invariant) {
+        *self.undecided.entry(invariant).or_default() += 1;
     }
 
     /// Counts a write by a user. `answer` is that of the server, or empty if it was accepted.

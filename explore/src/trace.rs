@@ -162,7 +162,7 @@ fn event_text(event: &Value) -> String {
     match event {
         "ERROR" => format!("ERROR {}", object["message"]),
         event => {
-            let key = super::world::key_of(object);
+            let key = super::paths::key_of(object);
             format!("{event} {kind} {key} at {version}")
         }
     }
@@ -176,16 +176,54 @@ pub(super) fn seconds(time: Duration) -> String {
 /// Shortens a body for people.
 pub(super) fn shorten(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    let text = text.trim();
-    let mut end = text.len().min(DETAIL);
-    while !text.is_char_boundary(end) {
-        end -= 1;
+    let mut rest = text.trim();
+    let mut short = String::new();
+    while short.len() < DETAIL && !rest.is_empty() {
+        let (part, after) = before_managed_fields(rest);
+        let mut end = part.len().min(DETAIL - short.len());
+        while !part.is_char_boundary(end) {
+            end -= 1;
+        }
+        short += &part[..end];
+        if end < part.len() {
+            break;
+        }
+        rest = after;
     }
-    let mut short = text[..end].to_owned();
-    if end < text.len() {
+    if !rest.is_empty() {
         short += " …";
     }
     short
+}
+
+/// Splits JSON at the next `managedFields`, which say little to people and are often longer than all else, and leaves
+/// them out.
+fn before_managed_fields(json: &str) -> (&str, &str) {
+    const MEMBER: &str = "\"managedFields\":[";
+    let Some(at) = json.find(MEMBER) else {
+        return (json, "");
+    };
+    let (mut depth, mut in_text, mut escaped) = (1_usize, false, false);
+    for (index, byte) in json.bytes().enumerate().skip(at + MEMBER.len()) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let after = &json[index + 1..];
+            return match after.strip_prefix(',') {
+                Some(after) => (&json[..at], after),
+                // It is the last member.
+                None => (json[..at].trim_end_matches(','), after),
+            };
+        }
+    }
+    (json, "")
 }
 
 /// Hashes a body with FNV-1a, leaving out the times of day: programs read them from the real clock.
@@ -247,5 +285,8 @@ mod tests {
         let text = shorten("ü".repeat(DETAIL).as_bytes());
         assert_eq!(text.chars().count(), DETAIL / 2 + 2);
         assert_eq!(shorten(b" a \n"), "a");
+        let fields = r#""managedFields":[{"a":["]\"","b"]},[]]"#;
+        let json = [r#"{"a":1,"#, fields, r#","b":{"c":2,"#, fields, "}}"].concat();
+        assert_eq!(shorten(json.as_bytes()), r#"{"a":1,"b":{"c":2}}"#);
     }
 }

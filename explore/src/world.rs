@@ -13,11 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use informer_core::{Instant, OwnedResource, Timer as _};
 use serde_json::Value;
 
-use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
+use super::action::FaultKind;
 use super::connect::body_of;
 use super::context;
 use super::dice::Dice;
+use super::due::Due;
 use super::invariants::{Holder, Rest, Snapshot};
+use super::paths::plural_of;
 use super::plan::Settings;
 use super::process::Life;
 use super::spec::{Check, Spec};
@@ -122,12 +124,8 @@ pub(super) struct State {
     pub(super) rest: Rest,
     /// The processes that hold Leases, by the path of the Lease.
     pub(super) holders: BTreeMap<String, Holder>,
-    pub(super) write_faults: Vec<(WriteFault, u64)>,
-    /// Each with the number of reads that it still meets.
-    pub(super) read_faults: Vec<(ReadFault, u64)>,
-    pub(super) crashes: Vec<PlannedCrash>,
-    /// Whether each takes effect, and the number of calls before it.
-    pub(super) call_faults: Vec<(bool, u64)>,
+    /// The faults that requests meet.
+    pub(super) due: Due,
     /// The replicas that run the new program.
     pub(super) upgraded: BTreeSet<usize>,
     /// The seconds by which the clocks of replicas have jumped.
@@ -157,15 +155,6 @@ pub(super) struct Violation {
     pub(super) is_real_time: bool,
 }
 
-/// A process that dies at one of its writes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlannedCrash {
-    pub(super) replica: usize,
-    pub(super) at: CrashAt,
-    pub(super) skip: u64,
-    pub(super) down: Duration,
-}
-
 impl Shared {
     pub(super) fn new(spec: &Arc<Spec>, seed: u64, settings: Settings) -> Arc<Self> {
         let mut config = spec.config.clone();
@@ -177,7 +166,8 @@ impl Shared {
         if settings.forgetful {
             config = config.forgetful();
         }
-        config.collects_garbage &= !settings.slow_garbage;
+        config.collects_garbage &= !settings.slow_deletion;
+        config.graceful_pods |= settings.slow_deletion;
         // A request always takes some time, or a loop of them would never end.
         config.latency = config.latency.max(Duration::from_millis(1));
         let mut server = FakeServer::with_config(seed, config);
@@ -453,49 +443,6 @@ impl Shared {
     }
 }
 
-/// Returns the path of a collection or of an object.
-pub(super) fn path(resource: &OwnedResource, namespace: &str, name: &str) -> String {
-    let mut path = resource.as_ref().namespace(namespace).path().to_string();
-    if !name.is_empty() {
-        path += "/";
-        path += name;
-    }
-    path
-}
-
-/// Returns the namespace of an object in paths: `default` if it has none, and empty if the resource is cluster-scoped.
-pub(super) fn namespace_of<'a>(resource: &OwnedResource, object: &'a Value) -> &'a str {
-    match object["metadata"]["namespace"].as_str() {
-        _ if resource.as_ref().is_namespaced() == Some(false) => "",
-        None | Some("") => "default",
-        Some(namespace) => namespace,
-    }
-}
-
-/// Returns the resource of a request's path.
-pub(super) fn plural_of(target: &str) -> &str {
-    let path = target.split('?').next().unwrap_or_default();
-    let mut parts = path.trim_matches('/').split('/').peekable();
-    let skip = if parts.next() == Some("apis") { 2 } else { 1 };
-    let mut parts = parts.skip(skip);
-    match parts.next() {
-        Some("namespaces") => match (parts.next(), parts.next()) {
-            (_, Some(plural)) if !["status", "finalize"].contains(&plural) => plural,
-            _ => "namespaces",
-        },
-        plural => plural.unwrap_or_default(),
-    }
-}
-
-/// Returns `namespace/name` of an object.
-pub(super) fn key_of(object: &Value) -> String {
-    let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default();
-    match text("namespace") {
-        "" => text("name").to_owned(),
-        namespace => [namespace, "/", text("name")].concat(),
-    }
-}
-
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
@@ -507,32 +454,3 @@ impl fmt::Debug for Shared {
 
 /// A future in a box, on the thread of its run.
 pub(super) type Running = Pin<Box<dyn Future<Output = ()>>>;
-
-#[cfg(test)]
-mod tests {
-    use super::{path as path_of, *};
-
-    #[test]
-    fn resources_of_paths() {
-        for (path, plural) in [
-            ("/api/v1/pods?limit=1", "pods"),
-            ("/api/v1/namespaces/prod/pods/a", "pods"),
-            (
-                "/apis/apps/v1/namespaces/prod/deployments/a/status",
-                "deployments",
-            ),
-            ("/api/v1/namespaces/prod", "namespaces"),
-            ("/api/v1/namespaces/prod/status", "namespaces"),
-            ("/api/v1/namespaces", "namespaces"),
-            ("/version", ""),
-        ] {
-            assert_eq!(plural_of(path), plural, "{path}");
-        }
-        let pods = FakeServer::new(1).resource("pods").unwrap();
-        assert_eq!(
-            path_of(&pods, "prod", "a"),
-            "/api/v1/namespaces/prod/pods/a"
-        );
-        assert_eq!(path_of(&pods, "", ""), "/api/v1/pods");
-    }
-}

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Mutex;
 
-use informer_explore::{Actor, ApiError, Client, Explore, Invariant, Objects, Process};
+use informer_explore::{Actor, ApiError, Client, Explore, FaultKind, Invariant, Objects, Process};
 use informer_mock::json;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -210,6 +210,60 @@ fn a_creation_that_is_repeated() {
 
 /// Two replicas elect a leader by a Lease. The bug compares the time in the Lease with the own time of day, which differs
 /// on the other machine. Without it, a replica observes for how long the Lease does not change.
+/// A Pod cannot be changed, so it deletes it and creates another one. It takes the old one, which still runs, for the new
+/// one.
+#[test]
+fn a_pod_that_still_runs() {
+    async fn run(process: Process, bug: bool) {
+        let client = process.client();
+        let mut done = std::collections::BTreeSet::new();
+        loop {
+            for map in maps(&client).await {
+                let own = name(&map);
+                let version = map["metadata"]["resourceVersion"].to_string();
+                if done.contains(&version) {
+                    continue;
+                }
+                let Ok(found) = client.get("pods", "prod", own).await else {
+                    continue;
+                };
+                let is_old = |pod: &Value| pod["metadata"]["labels"]["size"] != map["data"]["size"];
+                if found.is_some_and(|pod| is_old(&pod))
+                    && client.delete("pods", "prod", own).await.is_err()
+                {
+                    continue;
+                }
+                let labels = json!({ "size": map["data"]["size"] });
+                let pod =
+                    json!({ "metadata": { "namespace": "prod", "name": own, "labels": labels } });
+                match client.create("pods", &pod).await {
+                    Err(error) if bug && error.already_exists() => drop(done.insert(version)),
+                    // The next round repeats what fails.
+                    _ => {}
+                }
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    let map = json!({ "metadata": { "namespace": "prod" }, "data": { "size": "1" } });
+    let rules = Explore::new()
+        .objects(Objects::new("configmaps", map).changed(json!({ "data": { "size": "2" } })))
+        .actor(Actor::kubelet(0))
+        .check("each has its Pod", |world| {
+            let is_served = |map: &Value| {
+                let pod = world.get("pods", "prod", name(map));
+                pod.is_some_and(|pod| pod["metadata"]["labels"]["size"] == map["data"]["size"])
+            };
+            let maps = world.objects("configmaps");
+            let found = maps.iter().find(|map| !is_served(map));
+            found.map_or(Ok(()), |map| Err(format!("not that of {}", name(map))))
+        });
+    let without = rules.clone().without(FaultKind::SlowDeletion).seeds(100);
+    without.find(|process| run(process, true)).unwrap();
+    finds(rules, "each has its Pod", run);
+}
+
 #[test]
 fn an_election_that_trusts_clocks() {
     const TERM: Duration = Duration::from_secs(15);

@@ -2,19 +2,23 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use informer_core::transport::{FailureKind, Get, TransportError as _};
 use informer_core::{Body as _, Transport as _};
-use informer_explore::{Explore, FaultKind, Invariant, Objects, Process, ProcessTransport, World};
+use informer_explore::{
+    Explore, FaultKind, Invariant, Objects, Process, ProcessTransport, World, each_seed,
+};
 use informer_mock::{MockError, json};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::table;
+
 /// The faults, and what a process sees of each.
 const SYMPTOMS: [(FaultKind, &str); 27] = [
     (FaultKind::Stale, "a read is older than what was seen"),
-    (FaultKind::Unobserved, "a version has expired"),
+    (FaultKind::Unobserved, "changes are not observed"),
     (FaultKind::Crash, "it is started again"),
     (FaultKind::Expired, "a version has expired"),
     (FaultKind::Gone, "a watch gets the status 410"),
@@ -35,10 +39,10 @@ const SYMPTOMS: [(FaultKind, &str); 27] = [
     ),
     (FaultKind::Denied, "a write is denied"),
     (FaultKind::FailedCall, "a call fails"),
-    (FaultKind::Partition, "a read is slow"),
+    (FaultKind::Partition, "nothing can be reached"),
     (FaultKind::Pause, "a pause takes longer"),
     (FaultKind::Clocks, "the clock jumps"),
-    (FaultKind::SlowGarbage, "an object outlives its owner"),
+    (FaultKind::SlowDeletion, "an object outlives its owner"),
     (FaultKind::Duplicate, "two run at once"),
     (
         FaultKind::Backup,
@@ -51,11 +55,49 @@ const SYMPTOMS: [(FaultKind, &str); 27] = [
 #[test]
 fn each_kind_of_fault_reaches_the_program() {
     assert_eq!(SYMPTOMS.map(|(kind, _)| kind), FaultKind::ALL);
+    let seen = table::is_written().then(|| FaultKind::ALL.map(|kind| (kind, seen_in_runs(kind))));
     for (kind, symptom) in SYMPTOMS {
         let rules = rules(symptom).faults([kind]).seeds(300);
         let failure = rules.find(observe).expect_err(symptom);
         assert_eq!(failure.check, symptom, "{kind:?}: {failure}");
+        let others = seen.as_ref().map(|seen| {
+            let shows = |(other, seen): &&(FaultKind, BTreeMap<&str, u64>)| {
+                *other != kind && seen.contains_key(symptom)
+            };
+            let others = seen.iter().filter(shows);
+            let others = others.map(|(other, seen)| format!("{} `{other:?}`", seen[symptom]));
+            others.collect::<Vec<_>>().join(", ")
+        });
+        let cells = format!("{symptom} | {}", failure.seed);
+        table::check(&format!("{kind:?}"), &cells, others.as_deref());
     }
+}
+
+/// How many runs the table of faults compares for each kind.
+const RUNS: u64 = 100;
+
+/// Returns in how many runs each symptom of a fault shows itself.
+fn seen_in_runs(kind: FaultKind) -> BTreeMap<&'static str, u64> {
+    let seen = Mutex::default();
+    each_seed(0..RUNS, 2, |seed| {
+        let in_run = Arc::new(Mutex::new(BTreeSet::new()));
+        let collected = Arc::clone(&in_run);
+        let rules = plain_rules()
+            .faults([kind])
+            .check("collected", move |world| {
+                let known = world.outside::<Seen>();
+                let known = known.0.lock().unwrap();
+                collected.lock().unwrap().extend(&known.symptoms);
+                Ok(())
+            });
+        rules.trace(seed, observe);
+        let mut seen: std::sync::MutexGuard<'_, BTreeMap<_, _>> = seen.lock().unwrap();
+        for symptom in in_run.lock().unwrap().iter() {
+            *seen.entry(*symptom).or_insert(0) += 1;
+        }
+        true
+    });
+    seen.into_inner().unwrap()
 }
 
 #[test]
@@ -68,16 +110,19 @@ fn without_faults_nothing_happens() {
 }
 
 fn rules(symptom: &'static str) -> Explore {
+    with_check(plain_rules(), symptom)
+}
+
+fn plain_rules() -> Explore {
     let map = json!({ "metadata": { "namespace": "prod" } });
     let owner = json!({ "metadata": { "namespace": "owned" } });
-    let rules = Explore::new()
+    Explore::new()
         .objects(Objects::new("configmaps", map).changed(json!({ "data": { "size": "2" } })))
         .objects(Objects::new("configmaps", owner).names(["owner"]))
         // It would be a crash.
         .without_invariant(Invariant::StartChangesNothing)
         .patience(Duration::from_secs(120))
-        .shrinks(0);
-    with_check(rules, symptom)
+        .shrinks(0)
 }
 
 fn with_check(rules: Explore, symptom: &'static str) -> Explore {
@@ -246,8 +291,12 @@ async fn wait(process: &Process) {
         {
             seen.note("the clock jumps");
         }
+        let asked = Instant::now();
         if process.try_call("look outside", || ()).await.is_err() {
             seen.note("a call fails");
+        }
+        if asked.elapsed() > Duration::from_secs(3) {
+            seen.note("nothing can be reached");
         }
     }
 }
@@ -414,6 +463,16 @@ impl Watcher {
 
     fn expired(&mut self) {
         self.seen.note("a version has expired");
+        let own = self.version;
+        let is_old = |known: &mut Known| {
+            let mut newer = known.shown.range(own + 1..);
+            newer
+                .next()
+                .is_some_and(|(_, at)| at.elapsed() > Duration::from_millis(2_500))
+        };
+        if self.seen.known(is_old) {
+            self.seen.note("changes are not observed");
+        }
         self.version = 0;
     }
 }

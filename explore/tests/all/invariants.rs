@@ -7,6 +7,8 @@ use informer_mock::json;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::table;
+
 fn rules() -> Explore {
     let map = Objects::new("configmaps", json!({ "metadata": { "namespace": "prod" } }));
     let rules = Explore::new().objects(map).edited("configmaps");
@@ -16,7 +18,7 @@ fn rules() -> Explore {
 /// Explores a program without its bug, and with it, and with the invariant switched off.
 fn finds<F: Future<Output = ()> + 'static>(
     invariant: Invariant,
-    check: &str,
+    (check, bug): (&str, &str),
     rules: &Explore,
     program: impl Fn(Process, bool) -> F + Send + Sync + Copy + 'static,
 ) {
@@ -26,6 +28,8 @@ fn finds<F: Future<Output = ()> + 'static>(
     let failure = failure.unwrap_err();
     assert_eq!(failure.check, check, "{failure}");
     assert_eq!(failure.difference, None, "{failure}");
+    let cells = format!("{bug} | {}", failure.seed);
+    table::check(&format!("{invariant:?}"), &cells, None);
     // One of the programs marks objects with the process that has written them.
     let off = calm.without_field("configmaps", "/data/by");
     let off = off.seeds(40).without_invariant(invariant);
@@ -66,7 +70,12 @@ fn an_object_that_waits_in_its_deletion() {
         }
     }
     let check = "no object waits in its deletion";
-    finds(Invariant::DeletionsEnd, check, &rules(), protect);
+    finds(
+        Invariant::DeletionsEnd,
+        (check, "it never removes its finalizer"),
+        &rules(),
+        protect,
+    );
 }
 
 #[test]
@@ -100,7 +109,12 @@ fn writes_without_an_effect_at_rest() {
         }
     }
     let check = "it is quiet at rest";
-    finds(Invariant::QuietAtRest, check, &rules(), label);
+    finds(
+        Invariant::QuietAtRest,
+        (check, "it writes a label again that is there"),
+        &rules(),
+        label,
+    );
 }
 
 #[test]
@@ -123,7 +137,32 @@ fn a_start_that_changes_something() {
         }
     }
     let check = "a start at rest changes nothing";
-    finds(Invariant::StartChangesNothing, check, &rules(), claim);
+    finds(
+        Invariant::StartChangesNothing,
+        (check, "it writes the name of its Pod into objects"),
+        &rules(),
+        claim,
+    );
+}
+
+#[test]
+fn runs_that_cannot_be_decided_are_counted() {
+    async fn count(process: Process) {
+        let client = process.client();
+        loop {
+            for map in maps(&client).await {
+                let now = process.now().duration_since(std::time::UNIX_EPOCH);
+                let patch = json!({ "data": { "at": now.unwrap().as_secs().to_string() } });
+                let _ = client.patch("configmaps", "prod", name(&map), &patch).await;
+            }
+            sleep(Duration::from_secs(100)).await;
+        }
+    }
+    let rules = rules().seeds(40).without_invariant(Invariant::QuietAtRest);
+    let explored = rules.run(count);
+    let undecided = explored.undecided[&Invariant::StartChangesNothing];
+    let text = format!("StartChangesNothing could not decide {undecided} of them");
+    assert!(explored.to_string().contains(&text), "{explored}");
 }
 
 #[test]
@@ -145,7 +184,12 @@ fn an_annotation_of_another_client_that_is_lost() {
         }
     }
     let check = "no annotation of another client is lost";
-    finds(Invariant::ForeignFieldsStay, check, &rules(), count);
+    finds(
+        Invariant::ForeignFieldsStay,
+        (check, "it replaces objects without their version"),
+        &rules(),
+        count,
+    );
 }
 
 /// It deletes what it has made for an object only when it sees the deletion, so a deletion that it misses leaves it.
@@ -176,7 +220,12 @@ fn an_end_that_differs_from_that_without_faults() {
         }
     }
     let check = "it ends as without faults";
-    finds(Invariant::Converges, check, &rules(), copy);
+    finds(
+        Invariant::Converges,
+        (check, "it deletes only what it has seen deleted"),
+        &rules(),
+        copy,
+    );
 }
 
 #[test]
@@ -230,5 +279,10 @@ fn a_replica_that_writes_without_leading() {
     }
 
     let check = "only the leader writes";
-    finds(Invariant::OneWriter, check, &rules().replicas(2), lead);
+    finds(
+        Invariant::OneWriter,
+        (check, "it writes whether it leads or not"),
+        &rules().replicas(2),
+        lead,
+    );
 }

@@ -8,3 +8,4 @@ mod invariants;
 #[cfg(feature = "kube")]
 mod kube;
 mod reports;
+mod table;
