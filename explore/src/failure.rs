@@ -17,6 +17,9 @@ const REASONS: &str = "Usual reasons:
   - threads of the program's own, `spawn_blocking`, sockets and files
   - `std::time::Instant`: use `tokio::time::Instant`";
 
+/// The most lines of a trace in a report: more than a terminal holds help nobody.
+const LINES: usize = 400;
+
 /// A check that fails in the world of a seed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -278,6 +281,6 @@ impl fmt::Display for Failure {
                 writeln!(f, "{:>11}  {}", seconds(action.at), action.what)?;
             }
         }
-        writeln!(f, "\nwhat happened, in order:\n{}", self.trace)
+        writeln!(f, "\nwhat happened, in order:\n{}", self.trace.part(LINES))
     }
 }

@@ -195,7 +195,6 @@ impl<P> Explore<P> {
             steps: 30,
             patience: Duration::from_secs(30 * 60),
             settle: Duration::from_secs(30),
-            request_limit: 20_000,
         };
         let rules = Rules {
             spec,

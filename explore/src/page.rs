@@ -11,6 +11,9 @@ const STYLE: &str = include_str!("page.css");
 /// The width of a lane in pixels, as in the style.
 const LANE: usize = 132;
 
+/// The most rows of the timeline, so that a browser can show it.
+const ROWS: usize = 5_000;
+
 impl Failure {
     /// Returns the failure as a page in HTML: a timeline with a lane for each actor, and the requests and events
     /// between them.
@@ -81,7 +84,14 @@ fn timeline(page: &mut String, trace: &Trace) -> fmt::Result {
     }
     page.push_str("</div><div class=\"what\"></div></div>\n");
     let mut last = None;
-    for entry in trace.entries() {
+    let (first, omitted, rest) = trace.part(ROWS).split();
+    for (index, entry) in first.iter().chain(rest).enumerate() {
+        if index == first.len() {
+            write!(
+                page,
+                "<div class=\"row\"><div class=\"time\"></div><div class=\"what\">… {omitted} more</div></div>\n"
+            )?;
+        }
         // A time is written when it changes.
         let time = seconds(entry.at);
         let shown = if last.as_ref() == Some(&time) {

@@ -13,15 +13,25 @@ use super::dice::Dice;
 use super::invariants::object_at;
 use super::paths::plural_of;
 use super::process::Life;
-use super::trace::{EntryKind, SERVER};
+use super::trace::{EntryKind, SERVER, seconds};
 use super::world::World;
+
+/// A program that sends more requests than this within five seconds, or in all, loops.
+const MOST_LATELY: usize = 2_000;
+const BURST: Duration = Duration::from_secs(5);
+const MOST: usize = 20_000;
 
 impl Life {
     pub(super) fn begin(&self, peer: usize, what: &str, body: &[u8]) -> usize {
-        let (number, limit) = {
+        let now = self.shared.elapsed();
+        let (number, lately) = {
             let mut state = self.shared.state();
             state.requests += 1;
-            (state.requests, self.shared.spec.request_limit)
+            if now.saturating_sub(state.burst.0) > BURST {
+                state.burst = (now, 0);
+            }
+            state.burst.1 += 1;
+            (state.requests, state.burst.1)
         };
         self.shared.record_body(
             (self.lane, peer),
@@ -30,8 +40,15 @@ impl Life {
             what.to_owned(),
             body,
         );
-        if number == limit {
-            let what = format!("there were {limit} requests: it loops");
+        if lately == MOST_LATELY || number == MOST {
+            let (count, since) = if lately == MOST_LATELY {
+                (lately, self.shared.state().burst.0)
+            } else {
+                (number, Duration::ZERO)
+            };
+            let time = seconds(now.saturating_sub(since));
+            let busiest = self.shared.state().trace.busiest(count);
+            let what = format!("it loops: {count} requests within {time}, {busiest}");
             self.shared.violate("it comes to rest", &what);
         }
         number

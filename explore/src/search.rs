@@ -78,6 +78,8 @@ impl fmt::Display for Explored {
 
 /// How often a seed that has failed is run in all.
 const RUNS: usize = 6;
+/// For how long a failure is repeated and shrunk, in real time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the seeds that the environment asks for. Panics with the report of a failure.
 pub(super) fn run(rules: &Rules, start: &Arc<Start>) -> Explored {
@@ -372,6 +374,8 @@ fn failed(
     let Some(violation) = first.violation.clone() else {
         unreachable!("it has failed")
     };
+    let began = Instant::now();
+    let is_late = || began.elapsed() > PATIENCE;
     let is_same = |ran: &Ran| {
         let same = |other: &super::world::Violation| other.check == violation.check;
         ran.violation.as_ref().is_some_and(same)
@@ -380,6 +384,9 @@ fn failed(
     // It would take its time again, and has nothing that could be shrunk.
     let again = if violation.is_real_time { 0 } else { RUNS - 1 };
     for _ in 0..again {
+        if runs > 1 && is_late() {
+            break;
+        }
         let ran = run_plan(spec, &plan, start);
         runs += 1;
         fails += usize::from(is_same(&ran));
@@ -392,7 +399,7 @@ fn failed(
     if fails == runs && runs > 1 {
         let mut budget = rules.shrinks;
         let shrunk = simplify(&small, &mut budget, &|plan| {
-            is_same(&run_plan(spec, plan, start))
+            !is_late() && is_same(&run_plan(spec, plan, start))
         });
         let ran = run_plan(spec, &shrunk, start);
         // A program that is not deterministic need not fail again.

@@ -37,7 +37,6 @@ pub(super) struct Spec {
     pub(super) steps: usize,
     pub(super) patience: Duration,
     pub(super) settle: Duration,
-    pub(super) request_limit: usize,
 }
 
 type Setup = Arc<dyn Fn(&mut FakeServer) + Send + Sync>;

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// Everything that happened in a run, in order: actions, requests with their responses, and events.
@@ -109,6 +111,34 @@ impl Trace {
         });
     }
 
+    /// Describes the most frequent of the last requests, with the last response to them.
+    pub(super) fn busiest(&self, last: usize) -> String {
+        let is_request = |entry: &&Entry| entry.kind == EntryKind::Request;
+        let mut counts = BTreeMap::<&str, (usize, Option<usize>)>::new();
+        for entry in self.entries.iter().rev().filter(is_request).take(last) {
+            let (count, number) = counts.entry(&entry.what).or_default();
+            *count += 1;
+            // The newest has no response yet.
+            if *count <= 2 {
+                *number = entry.request;
+            }
+        }
+        let Some((what, (count, number))) = counts.into_iter().max_by_key(|(_, (count, _))| *count)
+        else {
+            return String::new();
+        };
+        let answers = |entry: &&Entry| {
+            entry.request == number
+                && [EntryKind::Response, EntryKind::Failure].contains(&entry.kind)
+        };
+        let answer = self.entries.iter().rev().find(answers);
+        let answer = answer.map_or_else(String::new, |answer| {
+            let detail: String = answer.detail.chars().take(200).collect();
+            format!("; one of the last answers: {} {detail}", answer.what)
+        });
+        format!("{count} of them {what}{answer}")
+    }
+
     /// Returns the lane with a name, which is added if it is new.
     pub(super) fn lane(&mut self, name: &str) -> usize {
         if let Some(index) = self.lanes.iter().position(|own| own == name) {
@@ -124,6 +154,46 @@ impl fmt::Display for Trace {
         self.entries
             .iter()
             .try_for_each(|entry| writeln!(f, "{}", Line(self, entry)))
+    }
+}
+
+/// A trace with so many of its entries, most of them from its end.
+pub(super) struct Part<'a> {
+    trace: &'a Trace,
+    most: usize,
+}
+
+impl Trace {
+    pub(super) const fn part(&self, most: usize) -> Part<'_> {
+        Part { trace: self, most }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// The first entries, the number of those that are left out, and the last entries.
+    pub(super) fn split(&self) -> (&'a [Entry], usize, &'a [Entry]) {
+        let entries = &self.trace.entries;
+        let omitted = entries.len().saturating_sub(self.most);
+        if omitted == 0 {
+            return (entries, 0, &[]);
+        }
+        let (first, rest) = entries.split_at(self.most / 4);
+        (first, omitted, &rest[omitted..])
+    }
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, omitted, last) = self.split();
+        let line = |entry: &'_ Entry| Line(self.trace, entry).to_string();
+        for entry in first {
+            writeln!(f, "{}", line(entry))?;
+        }
+        if omitted > 0 {
+            writeln!(f, "             … {omitted} more lines, which the page has")?;
+        }
+        last.iter()
+            .try_for_each(|entry| writeln!(f, "{}", line(entry)))
     }
 }
 

@@ -117,6 +117,8 @@ pub(super) struct State {
     /// Whether all faults have ended.
     pub(super) is_calm: bool,
     pub(super) requests: usize,
+    /// When requests were last counted anew, and how many there were since.
+    pub(super) burst: (Duration, usize),
     pub(super) tally: Tally,
     /// The objects in the end.
     pub(super) end: Option<Snapshot>,

@@ -202,6 +202,21 @@ fn panics_and_loops_are_failures() {
         failure.what.starts_with("30 minutes after the last fault"),
         "{failure}"
     );
+
+    async fn asks(process: Process) {
+        let client = process.client();
+        loop {
+            let _ = client.get("leases", "prod", "leader").await;
+        }
+    }
+    let failure = Explore::new().find(asks).unwrap_err();
+    assert_eq!(failure.check, "it comes to rest", "{failure}");
+    let what = "it loops: 2000 requests within ";
+    assert!(failure.what.starts_with(what), "{failure}");
+    let what = "2000 of them GET /apis/coordination.k8s.io/v1/namespaces/prod/leases/leader; one of the last answers: 404";
+    assert!(failure.what.contains(what), "{failure}");
+    let text = failure.to_string();
+    assert!(text.lines().count() < 500 && text.contains("more lines, which the page has"));
 }
 
 /// What a cloud has, by name.
