@@ -13,7 +13,6 @@ use super::action::{Action, CrashAt, FaultKind, UserChange};
 use super::describe::describe;
 use super::dice::Dice;
 use super::due::Crash;
-use super::invariants::{Invariant, start_again};
 use super::paths::{namespace_of, path};
 use super::plan::Plan;
 use super::run::Slots;
@@ -26,7 +25,7 @@ pub(super) const SERVERS: usize = 2;
 
 /// Drives the world of a run.
 pub(super) struct Driver<'a> {
-    shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<Shared>,
     slots: &'a Slots,
     /// The times at which servers that are down come up.
     coming_up: Vec<(Instant, usize)>,
@@ -71,8 +70,7 @@ impl<'a> Driver<'a> {
             }
         }
         self.pass_until(start + plan.end).await;
-        self.calm();
-        self.come_to_rest().await;
+        self.end().await;
     }
 
     fn lane_of(&self, action: &Action) -> usize {
@@ -84,7 +82,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Lets time pass, in which actors act and servers come up.
-    async fn pass_until(&mut self, end: Instant) {
+    pub(super) async fn pass_until(&mut self, end: Instant) {
         loop {
             self.notice();
             let due = self.acting.iter().flatten().copied();
@@ -200,7 +198,9 @@ impl<'a> Driver<'a> {
                 return false;
             }
             Action::Partition { replica, time } => {
-                shared.state().partitions.insert(replica, now + time);
+                let mut state = shared.state();
+                let until = state.partitions.entry(replica).or_insert(now);
+                *until = (now + time).max(*until);
                 return false;
             }
             Action::Upgrade { replica } => {
@@ -208,7 +208,11 @@ impl<'a> Driver<'a> {
                 return false;
             }
             Action::Pause { replica, time } => {
-                shared.state().pauses.insert(replica, now + time);
+                {
+                    let mut state = shared.state();
+                    let until = state.pauses.entry(replica).or_insert(now);
+                    *until = (now + time).max(*until);
+                }
                 // The run is polled again when it ends.
                 let shared = Arc::clone(shared);
                 tokio::spawn(async move {
@@ -397,7 +401,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Ends all faults.
-    fn calm(&mut self) {
+    pub(super) fn calm(&mut self) {
         self.shared.note("all faults end");
         self.garbage_at = self.garbage_at.map(|_| self.shared.now());
         for server in core::mem::take(&mut self.coming_up) {
@@ -411,89 +415,10 @@ impl<'a> Driver<'a> {
         let mut state = self.shared.state();
         state.due.clear();
         state.routes.clear();
-        state.pauses.clear();
         state.is_calm = true;
-        state.partitions.clear();
         state.down.clear();
     }
-
-    /// Waits until nothing changes any more and all checks hold.
-    async fn come_to_rest(&mut self) {
-        let (patience, settle) = (self.shared.spec.patience, self.shared.spec.settle);
-        let mut end = self.shared.now() + patience;
-        let mut failed = None;
-        loop {
-            self.shared.begin_rest();
-            if self.rests_for(settle).await {
-                let checked = self.shared.check_end();
-                failed = match checked.and_then(|()| self.shared.check_rest()) {
-                    Ok(()) => {
-                        let end = self.shared.snapshot();
-                        self.shared.state().end = Some(end);
-                        return self.start_at_rest().await;
-                    }
-                    Err(failed) => Some(failed),
-                };
-            }
-            if self.shared.state().absent > 0 {
-                // A process that is down can do nothing.
-                end = self.shared.now() + patience;
-            }
-            if self.shared.now() < end {
-                continue;
-            }
-            let minutes = patience.as_secs() / 60;
-            match failed {
-                Some((check, what)) => self.shared.violate(&check, &what),
-                None => {
-                    let what = format!(
-                        "{minutes} minutes after the last fault, objects still change more often than every {} s",
-                        settle.as_secs()
-                    );
-                    self.shared.violate("it comes to rest", &what);
-                }
-            }
-            return;
-        }
-    }
 }
-
-/// # A start at rest
-impl Driver<'_> {
-    /// Lets time pass. Returns whether nothing has changed, and all processes run.
-    async fn rests_for(&mut self, time: Duration) -> bool {
-        let before = self.shared.state().activity;
-        self.pass_until(self.shared.now() + time).await;
-        let state = self.shared.state();
-        // A process that is dead may do something when it starts again.
-        state.activity == before && state.absent == 0
-    }
-
-    /// In some runs, kills the program and checks that its start changes nothing. What a watch has missed is work of
-    /// the program itself first, so it has some time to notice that.
-    async fn start_at_rest(&mut self) {
-        let shared = self.shared;
-        let is_checked = Dice::of(&[shared.seed, 11]).one_in(4);
-        if !is_checked || !shared.spec.keeps(Invariant::StartChangesNothing) {
-            return;
-        }
-        if !self.rests_for(QUIET).await && !self.rests_for(QUIET).await {
-            shared.note("the start at rest is not checked: something changes every few minutes");
-            shared
-                .state()
-                .tally
-                .cannot_decide(Invariant::StartChangesNothing);
-            return;
-        }
-        let before = start_again(shared);
-        let end = shared.now() + shared.spec.patience;
-        while !self.rests_for(shared.spec.settle).await && shared.now() < end {}
-        shared.check_start(&before);
-    }
-}
-
-/// How long nothing changes before the program is started at rest. Clients reopen watches that are half open earlier.
-const QUIET: Duration = Duration::from_secs(330);
 
 fn times(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)

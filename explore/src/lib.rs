@@ -96,6 +96,7 @@ mod describe;
 mod dice;
 mod driver;
 mod due;
+mod ending;
 mod failure;
 mod interpose;
 mod invariants;

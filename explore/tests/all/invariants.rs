@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use informer_explore::{Client, Explore, Invariant, Objects, Process};
+use informer_explore::{Client, Explore, FaultKind, Invariant, Objects, Process};
 use informer_mock::json;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -226,6 +226,25 @@ fn an_end_that_differs_from_that_without_faults() {
         &rules(),
         copy,
     );
+}
+
+/// A run ends when the program can work, not while its request waits.
+#[test]
+fn a_run_outlasts_partitions_and_pauses() {
+    async fn label(process: Process) {
+        let client = process.client();
+        loop {
+            for map in maps(&client).await {
+                if map["metadata"]["labels"]["seen"] != "yes" {
+                    let patch = json!({ "metadata": { "labels": { "seen": "yes" } } });
+                    let _ = client.patch("configmaps", "prod", name(&map), &patch).await;
+                }
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    let rules = rules().steps(3).seeds(600);
+    rules.faults([FaultKind::Partition]).run(label);
 }
 
 #[test]
