@@ -5,6 +5,7 @@ use core::future::Future;
 use core::ops::Deref;
 use std::sync::Arc;
 
+use informer_core::Instant;
 use informer_mock::FakeServer;
 use kube_client::Client;
 use kube_core::Resource;
@@ -118,16 +119,29 @@ impl Deref for Env {
 
 /// # Typed objects
 impl Explore<Kube> {
-    /// Adds a custom resource: its `CustomResourceDefinition`, as `kube::CustomResourceExt::crd` returns it.
+    /// Adds a custom resource: its `CustomResourceDefinition`, as `kube::CustomResourceExt::crd` of any version of kube
+    /// returns it. The program can read the definition, too.
     ///
     /// # Panics
     /// Panics in a run if the definition cannot be used.
     pub fn crd(self, definition: impl Serialize) -> Self {
         let definition = json(definition);
         self.setup(move |server: &mut FakeServer| {
-            if let Err(error) = server.add_definition(&definition) {
+            let body = definition.to_string();
+            let write = informer_mock::Write {
+                method: "POST",
+                target: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                content_type: "application/json",
+                body: body.as_bytes(),
+            };
+            let (status, answer) = server.execute(Instant::from_micros(0), write);
+            if status != 201 {
+                let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
                 let name = &definition["metadata"]["name"];
-                panic!("the CustomResourceDefinition {name} cannot be used: {error}");
+                panic!(
+                    "the CustomResourceDefinition {name} cannot be used: {}",
+                    answer["message"]
+                );
             }
         })
     }

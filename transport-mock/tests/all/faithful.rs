@@ -1,6 +1,6 @@
 //! Writes as the API server handles them: owners of fields, merging, scaling, schemas, admission and garbage.
 
-use informer_mock::{FakeServer, Instant, Operation, Write, json};
+use informer_mock::{Config, FakeServer, Instant, Operation, Write, json};
 use serde_json::Value;
 
 use crate::common::{rows, value, write};
@@ -491,6 +491,62 @@ fn garbage_is_collected_as_the_owner_demands() {
     owned(&mut server, true);
     delete(&mut server, &format!("{WEBS}/web"));
     assert_eq!(left(&server), "replicasets pods");
+}
+
+/// Without the collector, a test calls it, as if it were slow.
+#[test]
+fn a_late_collection_does_what_the_collector_does() {
+    let mut server = FakeServer::new(1);
+    server.config_mut().collects_garbage = false;
+    owned(&mut server, false);
+    delete(&mut server, &format!("{WEBS}/web?propagationPolicy=Orphan"));
+    let finalizers = |server: &FakeServer| {
+        let web = server.get("deployments", "prod", "web")?;
+        Some(web["metadata"]["finalizers"].clone())
+    };
+    assert_eq!(finalizers(&server), Some(json!(["orphan"])));
+    server.collect_garbage();
+    assert_eq!(finalizers(&server), None);
+    assert_eq!(left(&server), "replicasets pods");
+}
+
+/// A Namespace that an object owns is deleted with it, and its objects with the Namespace.
+#[test]
+fn a_namespace_with_an_owner_ends() {
+    let mut config = Config::default();
+    config.requires_namespaces = true;
+    let mut server = FakeServer::with_config(1, config);
+    let node = post(
+        &mut server,
+        "/api/v1/nodes",
+        json!({ "metadata": { "name": "owner" } }),
+    );
+    let owner = json!([{ "apiVersion": "v1", "kind": "Node", "name": "owner", "uid": node["metadata"]["uid"] }]);
+    let namespace = json!({ "metadata": { "name": "prod", "ownerReferences": owner } });
+    post(&mut server, "/api/v1/namespaces", namespace);
+    post(&mut server, MAPS, json!({ "metadata": { "name": "left" } }));
+    assert_eq!(delete(&mut server, "/api/v1/nodes/owner"), 200);
+    assert_eq!(server.get("configmaps", "prod", "left"), None);
+    assert_eq!(server.get("namespaces", "", "prod"), None);
+}
+
+/// A StatefulSet is the one built-in object that has others, with their types.
+#[test]
+fn claims_of_a_stateful_set_have_a_type() {
+    let mut server = FakeServer::new(1);
+    let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data" } });
+    let mut set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "db" },
+        "spec": { "serviceName": "db", "volumeClaimTemplates": [claim] },
+    });
+    let target = "/apis/apps/v1/namespaces/prod/statefulsets/db?fieldManager=test";
+    let (status, _) = write(&mut server, "PATCH", target, APPLY, &set);
+    assert_eq!(status, 201);
+    let stored = server.get("statefulsets.apps", "prod", "db").unwrap();
+    assert_eq!(stored["spec"]["volumeClaimTemplates"], json!([claim]));
+    set["spec"]["volumeClaimTemplates"][0]["spec"] = json!({ "kind": "PersistentVolumeClaim" });
+    let (status, _) = write(&mut server, "PATCH", target, APPLY, &set);
+    assert_eq!(status, 500);
 }
 
 #[test]

@@ -40,6 +40,12 @@ pub(super) fn decode(object: &mut Value, kind: &ResourceType) -> Decoded {
     found
 }
 
+/// Returns whether an object is at a path: the object itself, or one that a StatefulSet has. These have a type.
+fn is_object(path: &str) -> bool {
+    let claim = path.strip_prefix("spec.volumeClaimTemplates[");
+    path.is_empty() || claim.is_some_and(|index| index.find(']') == Some(index.len() - 1))
+}
+
 impl Decoded {
     fn walk_struct(
         &mut self,
@@ -49,7 +55,7 @@ impl Decoded {
         root: &str,
     ) {
         members.retain(|name, value| {
-            if path.is_empty() && (name == "apiVersion" || name == "kind") {
+            if is_object(path) && (name == "apiVersion" || name == "kind") {
                 return true;
             }
             let path = match path {

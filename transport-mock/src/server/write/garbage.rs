@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::metadata::{FOREGROUND, ORPHAN};
 use super::namespace::is_finalized;
 use super::options::Propagation;
+use super::target::text;
 use crate::object::Object;
 use crate::server::FakeServer;
 use crate::store::key;
@@ -29,8 +30,9 @@ enum Owner {
 /// the finalizers of the owner demand. All of it happens at the same instant, after the response, and each change is an
 /// event with its own version. [`Config::collects_garbage`](crate::Config::collects_garbage) disables it.
 impl FakeServer {
-    /// Deletes all objects whose owners no longer exist. It is necessary only after deletions by [`delete`](Self::delete) and
-    /// its siblings, which collect nothing.
+    /// Deletes all objects whose owners no longer exist, and those of deleted Namespaces. It is necessary only after
+    /// deletions by [`delete`](Self::delete) and its siblings, which collect nothing, and without
+    /// [`Config::collects_garbage`](crate::Config::collects_garbage).
     ///
     /// ```
     /// use informer_mock::{FakeServer, json};
@@ -52,14 +54,35 @@ impl FakeServer {
     /// ```
     pub fn collect_garbage(&mut self) {
         let since = self.store.version;
+        for index in 0..self.store.kinds().count() {
+            if self.store.stored(index) == index {
+                for key in self.deleted(index) {
+                    self.after_change(index, &key);
+                }
+            }
+        }
         for (index, key) in self.store.dependents() {
             self.reconsider(index, &key);
         }
-        self.collect_garbage_since(since);
+        self.settle(since);
+    }
+
+    /// Does what the garbage collector and the controller of Namespaces do after the changes since a version.
+    pub(super) fn settle(&mut self, mut since: u64) {
+        loop {
+            self.settle_namespaces();
+            self.collect_garbage_since(since);
+            since = self.store.version;
+            // The collector may have deleted a Namespace.
+            self.settle_namespaces();
+            if self.store.version == since {
+                return;
+            }
+        }
     }
 
     /// Reacts to all changes after a version, including those that follow from them.
-    pub(super) fn collect_garbage_since(&mut self, mut since: u64) {
+    fn collect_garbage_since(&mut self, mut since: u64) {
         while since < self.store.version {
             let entries = self.store.events_after(since);
             let entries: Vec<_> = entries
@@ -68,7 +91,10 @@ impl FakeServer {
             since = self.store.version;
             for (index, before, after) in entries {
                 match (before, after) {
-                    (_, Some(object)) => self.after_change(index, &object),
+                    (_, Some(object)) => {
+                        let key = key(&object.namespace, &object.name);
+                        self.after_change(index, &key);
+                    }
                     (Some(object), None) => self.after_deletion(&object),
                     (None, None) => {}
                 }
@@ -76,26 +102,24 @@ impl FakeServer {
         }
     }
 
-    fn after_change(&mut self, index: usize, object: &Object) {
-        let key = key(&object.namespace, &object.name);
-        let Some(mut current) = self.value_at(index, &key) else {
+    fn after_change(&mut self, index: usize, key: &str) {
+        let Some(mut current) = self.value_at(index, key) else {
             return;
         };
+        let uid = text(&current, "uid").unwrap_or_default().to_string();
         if is_deleted_with(&current, ORPHAN) {
-            for (index, key) in self.store.dependents_of(&object.uid) {
-                self.release(index, &key, |uid| uid == &*object.uid);
+            for (index, key) in self.store.dependents_of(&uid) {
+                self.release(index, &key, |own| own == uid);
             }
             drop_finalizer(&mut current, ORPHAN);
-            self.put_or_delete(index, &key, current);
+            self.put_or_delete(index, key, current);
         } else if is_deleted_with(&current, FOREGROUND) {
-            for (index, key) in self.store.dependents_of(&object.uid) {
+            for (index, key) in self.store.dependents_of(&uid) {
                 self.reconsider(index, &key);
             }
-            self.finish_foreground(index, &key);
+            self.finish_foreground(index, key);
         }
-        if !object.owners.is_empty() {
-            self.reconsider(index, &key);
-        }
+        self.reconsider(index, key);
     }
 
     fn after_deletion(&mut self, object: &Object) {

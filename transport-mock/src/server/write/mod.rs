@@ -102,8 +102,7 @@ impl FakeServer {
         if self.store.version != since {
             self.settle_definitions(since);
             if self.config.collects_garbage {
-                self.settle_namespaces();
-                self.collect_garbage_since(since);
+                self.settle(since);
             }
         }
         (status, body)
