@@ -17,6 +17,8 @@ pub enum FaultKind {
     Unobserved,
     /// A process dies at any await, often before or after one of its writes, and starts again later.
     Crash,
+    /// The server has no streaming lists, like those before 1.34, or sends no bookmarks.
+    OldServer,
     /// Versions expire: a watch gets an event with 410, and a page of a list the status 410. In some runs the server
     /// forgets events after 75 s.
     Expired,
@@ -73,10 +75,11 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Stale,
         Self::Unobserved,
         Self::Crash,
+        Self::OldServer,
         Self::Expired,
         Self::Gone,
         Self::Cut,

@@ -74,6 +74,12 @@ impl LifeBody {
         chunk
     }
 
+    /// Ends it since it has been silent for too long.
+    #[cfg(feature = "tower")]
+    pub(super) fn give_up(self) -> FailureKind {
+        self.life.fail(self.number, FailureKind::TimedOut)
+    }
+
     fn received(&mut self, bytes: &[u8]) {
         self.received.extend_from_slice(bytes);
         if self.response.is_some() {

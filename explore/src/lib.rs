@@ -208,8 +208,9 @@ impl<P> Explore<P> {
         Self { rules, program }
     }
 
-    /// Sets the behaviour of the server. Some settings vary with the seed: streaming lists and bookmarks may be off,
-    /// and the history short.
+    /// Sets the behaviour of the server. Faults vary some settings with the seed: streaming lists and bookmarks
+    /// ([`FaultKind::OldServer`]), the length of the history ([`FaultKind::Expired`]), the garbage collector and grace periods
+    /// ([`FaultKind::SlowDeletion`]).
     pub fn config(mut self, config: Config) -> Self {
         self.rules.spec.config = config;
         self

@@ -122,8 +122,8 @@ impl Plan {
         let settings = Settings {
             read_ms: dice.pick(&[1, 1, 5, 50, 400]),
             write_ms: dice.pick(&[1, 1, 5, 50, 400]),
-            streams: !dice.one_in(3),
-            bookmarks: !dice.one_in(4),
+            streams: !dice.one_in(3) || !spec.has(FaultKind::OldServer),
+            bookmarks: !dice.one_in(4) || !spec.has(FaultKind::OldServer),
             gone_http: dice.one_in(3) && spec.has(FaultKind::Gone),
             forgetful: dice.one_in(3) && spec.has(FaultKind::Expired),
             skew: dice.pick(&[0, 1, 10, 60]),
@@ -460,7 +460,8 @@ impl<'a> Maker<'a> {
             },
             FaultKind::LostEvent => read(ReadFault::DropEvent(dice.index(3)), 1),
             // They are settings of the world, or have several actions.
-            FaultKind::LateEvents
+            FaultKind::OldServer
+            | FaultKind::LateEvents
             | FaultKind::SlowDeletion
             | FaultKind::Stale
             | FaultKind::Unobserved

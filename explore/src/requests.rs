@@ -7,7 +7,7 @@ use informer_core::transport::FailureKind;
 use informer_mock::{Fault, ResponseHead, Verb, Write};
 use serde_json::{Value, json};
 
-use super::action::{CrashAt, ReadFault, WriteFault};
+use super::action::{CrashAt, FaultKind, ReadFault, WriteFault};
 use super::body::LifeBody;
 use super::dice::Dice;
 use super::invariants::object_at;
@@ -118,6 +118,10 @@ impl Life {
                 Ok(head) => {
                     if head.status >= 400 {
                         self.keep_apart(false).await;
+                    }
+                    let is_stream = target.contains("sendInitialEvents=true");
+                    if is_stream && head.status == 422 && !self.shared.settings.streams {
+                        self.shared.fired(FaultKind::OldServer);
                     }
                     let status = head.status.to_string();
                     self.end((number, SERVER), EntryKind::Response, status, b"");

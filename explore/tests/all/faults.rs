@@ -16,10 +16,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::table;
 
 /// The faults, and what a process sees of each.
-const SYMPTOMS: [(FaultKind, &str); 27] = [
+const SYMPTOMS: [(FaultKind, &str); 28] = [
     (FaultKind::Stale, "a read is older than what was seen"),
     (FaultKind::Unobserved, "changes are not observed"),
     (FaultKind::Crash, "it is started again"),
+    (FaultKind::OldServer, "there are no streaming lists"),
     (FaultKind::Expired, "a version has expired"),
     (FaultKind::Gone, "a watch gets the status 410"),
     (FaultKind::Cut, "a watch is cut"),
@@ -394,6 +395,12 @@ impl Watcher {
     }
 
     async fn list(&mut self) {
+        let stream = "/api/v1/configmaps?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        if let Ok((head, _)) = self.transport.send(Get::new(stream)).await
+            && head.status == 422
+        {
+            self.seen.note("there are no streaming lists");
+        }
         if let Ok((200, list)) = get(&mut self.transport, "/api/v1/configmaps").await {
             (self.version, self.keys) = (version_of(&list), keys_of(&list));
         }
