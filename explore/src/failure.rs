@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::io;
 use std::path::PathBuf;
 
+use super::environment::WITHOUT;
 use super::interpose::IS_SUPPORTED;
 use super::plan::Plan;
 use super::trace::{Trace, seconds};
@@ -177,10 +178,12 @@ impl Failure {
             }
             None => format!("run{package}{}", arguments()),
         };
+        let without = std::env::var(WITHOUT).map(|names| format!("{WITHOUT}={names} "));
+        let run = format!("{}cargo {run}", without.unwrap_or_default());
         match self.point {
-            _ if self.line.is_some() => format!("cargo {run}"),
-            Some(point) => format!("EXPLORE_POINT={point} cargo {run}"),
-            None => format!("EXPLORE_SEED={} cargo {run}", self.seed),
+            _ if self.line.is_some() => run,
+            Some(point) => format!("EXPLORE_POINT={point} {run}"),
+            None => format!("EXPLORE_SEED={} {run}", self.seed),
         }
     }
 }

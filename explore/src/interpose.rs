@@ -92,6 +92,12 @@ fn time_of_day() -> Option<u64> {
     )
 }
 
+/// Gives the signals that end a program their original effect back. A program under test that waits for signals, as with
+/// `shutdown_on_signal`, takes them for the whole test program otherwise, which then could not be ended.
+pub(crate) fn restore_signals() {
+    functions::restore_signals();
+}
+
 /// Returns the processor time of this thread; `None` where it is not known.
 pub(crate) fn processor_time() -> Option<core::time::Duration> {
     functions::processor_time()
@@ -108,6 +114,7 @@ mod functions {
     use core::ffi::{CStr, c_int, c_void};
     use core::sync::atomic::{AtomicPtr, Ordering};
     use core::time::Duration;
+    use std::sync::OnceLock;
 
     pub(super) const IS_SUPPORTED: bool = true;
 
@@ -155,6 +162,26 @@ mod functions {
         }
         // SAFETY: it is the function of the C library of this name, and it gets the arguments of its caller.
         unsafe { core::mem::transmute::<*mut c_void, GetTime>(function)(clock, time) }
+    }
+
+    pub(super) fn restore_signals() {
+        static DEFAULT: OnceLock<Vec<c_int>> = OnceLock::new();
+        let all = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+        // The first call is before the first run.
+        let default =
+            DEFAULT.get_or_init(|| all.into_iter().filter(|one| is_default(*one)).collect());
+        for signal in default.iter().filter(|signal| !is_default(**signal)) {
+            // SAFETY: it is a valid signal, and the default action needs no function.
+            unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        }
+    }
+
+    fn is_default(signal: c_int) -> bool {
+        let mut action = core::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: the pointer is to a value of this frame, and nothing is changed.
+        let read = unsafe { libc::sigaction(signal, core::ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: zeroes are a valid value, and the function has written it if it returns 0.
+        read == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_DFL
     }
 
     pub(super) fn processor_time() -> Option<Duration> {
@@ -275,6 +302,8 @@ mod functions {
     pub(super) const IS_SUPPORTED: bool = false;
 
     pub(super) const fn link() {}
+
+    pub(super) const fn restore_signals() {}
 
     pub(super) const fn processor_time() -> Option<core::time::Duration> {
         None

@@ -69,6 +69,8 @@
 //!   were asked for by name and never had an effect in 200 runs.
 //!
 //! # Environment
+//! These apply to `run`, which also prints a line on stderr every ten seconds, and one as soon as a seed fails.
+//!
 //! | variable | effect |
 //! |---|---|
 //! | `EXPLORE_SEED=n` | [`Explore::run`] runs this seed only, and prints everything that happens |
@@ -76,6 +78,8 @@
 //! | `EXPLORE_SEEDS=n` | runs n seeds, instead of the number of [`Explore::seeds`] |
 //! | `EXPLORE_TIME=60s` | begins seeds for that long, instead of a number; `10m` are minutes |
 //! | `EXPLORE_FROM=n` | the first seed, instead of 0 |
+//! | `EXPLORE_ALL=1` | runs all seeds although some fail, and lists them by check |
+//! | `EXPLORE_WITHOUT=Silence,Converges` | leaves out faults and invariants |
 //! | `EXPLORE_LOG=kube=debug,info` | which lines of `tracing` are in traces, by target and level, instead of `info` |
 //! | `EXPLORE_PAGES=folder` | writes the page of a failure there, instead of `explore` in the build folder |
 //! | `EXPLORE_THREADS=n` | runs on n threads, instead of one for each processor |
@@ -97,6 +101,7 @@ mod dice;
 mod driver;
 mod due;
 mod ending;
+mod environment;
 mod failure;
 mod interpose;
 mod invariants;
@@ -107,6 +112,7 @@ mod page;
 mod paths;
 mod plan;
 mod process;
+mod progress;
 mod pulse;
 mod ready;
 mod regressions;
@@ -120,6 +126,7 @@ mod service;
 mod shrink;
 mod simplify;
 mod spec;
+mod survey;
 mod systematic;
 mod tally;
 mod trace;

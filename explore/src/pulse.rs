@@ -57,7 +57,7 @@ impl Pulse {
             match result.recv_timeout(Duration::from_millis(50)) {
                 Ok(result) => return Some(result),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => interpose::restore_signals(),
             }
             let moved = self.moved.load(Ordering::Relaxed);
             if moved != last {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use super::context;
 use super::driver::Driver;
+use super::interpose;
 use super::invariants::Snapshot;
 use super::logs;
 use super::plan::Plan;
@@ -36,6 +37,7 @@ pub(super) struct Ran {
 /// Carries out a plan, on a thread of its own: whatever a program keeps for each thread is new in each run. If it never
 /// returns, the thread is left behind.
 pub(super) fn run(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>) -> Ran {
+    interpose::restore_signals();
     // What is created once is created by no run.
     let subscriber = logs::subscriber();
     let pulse = Arc::new(Pulse::default());
@@ -61,6 +63,7 @@ pub(super) fn run(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>) -> Ran {
     if let Some(ran) = pulse.wait(&result) {
         // It has nothing left to do but to end.
         drop(thread.join());
+        interpose::restore_signals();
         return ran;
     }
     let Some(shared) = pulse.run.get() else {

@@ -1,7 +1,6 @@
 //! Runs many seeds, and reports what fails.
 
 use core::fmt;
-use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,15 +10,18 @@ use std::time::Instant;
 use super::action::FaultKind;
 use super::converge::run_and_compare as run_plan;
 use super::describe;
+use super::environment::{self, Extent, threads, variable};
 use super::failure::{Difference, Failure, Planned};
 use super::invariants::Invariant;
 use super::plan::Plan;
+use super::progress::Progress;
 use super::regressions;
 use super::rules::Rules;
 use super::run::{Ran, Start};
 use super::seeds::each_seed;
 use super::simplify::simplify;
 use super::spec::Spec;
+use super::survey::survey;
 use super::systematic::points;
 use super::tally::Tally;
 use super::trace::Trace;
@@ -83,6 +85,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the seeds that the environment asks for. Panics with the report of a failure.
 pub(super) fn run(rules: &Rules, start: &Arc<Start>) -> Explored {
+    let rules = &environment::changed(rules);
+    if environment::is_set("EXPLORE_ALL") {
+        return survey(rules, start);
+    }
     let of_seed = |seed| (seed, None);
     let of_point = |point| (point, Some(point));
     let one_only = variable("EXPLORE_SEED").map(of_seed);
@@ -143,7 +149,7 @@ fn one(
     Ok(explored)
 }
 
-fn explored(tally: &Tally, began: Instant) -> Explored {
+pub(super) fn explored(tally: &Tally, began: Instant) -> Explored {
     Explored {
         seeds: tally.runs,
         points: 0,
@@ -186,62 +192,6 @@ pub(super) fn trace(rules: &Rules, seed: u64, start: &Arc<Start>) -> Trace {
     trace
 }
 
-/// The seeds to run.
-struct Extent {
-    seeds: Range<u64>,
-    /// The real time after which no seed is begun.
-    time: Option<Duration>,
-}
-
-impl Extent {
-    const fn of_rules(rules: &Rules) -> Self {
-        let seeds = if rules.time.is_some() {
-            u64::MAX
-        } else {
-            rules.seeds
-        };
-        Self {
-            seeds: 0..seeds,
-            time: rules.time,
-        }
-    }
-
-    fn of_environment(rules: &Rules) -> Self {
-        let from = variable("EXPLORE_FROM").unwrap_or(0);
-        let mut extent = Self::of_rules(rules);
-        if let Some(seeds) = variable("EXPLORE_SEEDS") {
-            (extent.seeds.end, extent.time) = (seeds, None);
-        }
-        if let Some(time) = duration("EXPLORE_TIME") {
-            (extent.seeds.end, extent.time) = (u64::MAX, Some(time));
-        }
-        extent.seeds = from..extent.seeds.end.saturating_add(from);
-        extent
-    }
-}
-
-/// Returns a number of the environment.
-fn variable(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    match text.trim().parse() {
-        Ok(number) => Some(number),
-        Err(error) => panic!("{name}={text:?} is not a number: {error}"),
-    }
-}
-
-/// Returns a time of the environment, such as `60s` or `10m`.
-fn duration(name: &str) -> Option<Duration> {
-    let text = std::env::var(name).ok()?;
-    let (number, unit) = match text.trim().strip_suffix('m') {
-        Some(minutes) => (minutes, 60),
-        None => (text.trim().trim_end_matches('s'), 1),
-    };
-    match number.parse::<u64>() {
-        Ok(number) => Some(Duration::from_secs(number.saturating_mul(unit))),
-        Err(_) => panic!("{name}={text:?} is no time: write it as 60s or 10m"),
-    }
-}
-
 /// What the threads of a search share.
 #[derive(Default)]
 struct Found {
@@ -275,12 +225,13 @@ fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored
         0
     };
     let found = Mutex::new(Found::default());
-    let threads = threads();
-    each_seed(extent.seeds.clone(), threads, |seed| {
+    let progress = Progress::new(extent.says);
+    each_seed(extent.seeds.clone(), threads(), |seed| {
         let mut ran = run_plan(&spec, &Plan::of_seed(seed, &spec), start);
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
         found.tally.add(&ran.tally);
-        if ran.violation.is_some() {
+        if let Some(violation) = &ran.violation {
+            progress.fails("seed", seed, violation);
             if found.failed.as_ref().is_none_or(|(other, _)| seed < *other) {
                 found.failed = Some((seed, ran));
             }
@@ -293,6 +244,7 @@ fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored
             ran.trace.complete();
             found.objection = Some((seed, objection, ran.trace));
         }
+        progress.holds(found.tally.runs);
         found.objection.is_none() && !is_last
     });
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -313,13 +265,6 @@ fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored
     let mut explored = explored(&found.tally, began);
     explored.points = points;
     Ok(explored)
-}
-
-fn threads() -> usize {
-    let threads = variable("EXPLORE_THREADS").map(|threads| threads as usize);
-    threads.unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(1, core::num::NonZeroUsize::get)
-    })
 }
 
 /// Runs all points. Returns their number.

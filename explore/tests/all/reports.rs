@@ -293,6 +293,70 @@ fn runs_leave_no_descriptors_behind() {
     );
 }
 
+/// What the test below runs as a program of its own, since the environment is that of a whole program.
+#[test]
+fn run_by_another_test() {
+    async fn hopes(process: Process) {
+        let client = process.client();
+        loop {
+            let all = client.list("configmaps", "prod").await.unwrap_or_default();
+            assert!(all.len() < 2, "there are two");
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+    if std::env::var_os("EXPLORE_ALL").is_some() {
+        rules().run(hopes);
+    }
+}
+
+#[test]
+fn the_environment_changes_an_exploration() {
+    let run = |without: &str| {
+        let program = std::env::current_exe().unwrap();
+        let test = ["--exact", "reports::run_by_another_test", "--nocapture"];
+        let variables = [
+            ("EXPLORE_ALL", "1"),
+            ("EXPLORE_SEEDS", "20"),
+            ("EXPLORE_WITHOUT", without),
+        ];
+        let done = std::process::Command::new(program)
+            .args(test)
+            .envs(variables)
+            .output()
+            .unwrap();
+        assert!(!done.status.success());
+        String::from_utf8(done.stderr).unwrap()
+    };
+    let text = run("Silence, Converges");
+    for part in [
+        " of 20 seeds fail:",
+        "  it does not panic: ",
+        "there are two",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let text = run("Silense");
+    assert!(
+        text.contains("Silense is none of the faults [Stale, "),
+        "{text}"
+    );
+}
+
+/// `/proc/self/status` has the signals that the program handles.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_program_that_waits_for_signals_leaves_them_to_the_test() {
+    async fn waits(process: Process) {
+        let _ = process.client().list("configmaps", "prod").await;
+        let _ = tokio::signal::ctrl_c().await;
+    }
+    rules().seeds(5).run(waits);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+    assert_eq!(caught & (1 << (libc::SIGINT - 1)), 0, "{caught:x}");
+}
+
 #[test]
 fn a_time_limits_an_exploration() {
     let explored = rules().time(Duration::ZERO).find(look).unwrap();
