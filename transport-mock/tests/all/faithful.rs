@@ -549,6 +549,29 @@ fn claims_of_a_stateful_set_have_a_type() {
     assert_eq!(status, 500);
 }
 
+/// `additionalProperties: true` declares members of any name, and nothing below them.
+#[test]
+fn members_of_any_name_are_pruned_below() {
+    let mut server = FakeServer::new(1);
+    let schema = json!({ "type": "object", "properties": { "spec": {
+        "type": "object", "properties": { "values": { "type": "object", "additionalProperties": true } },
+    } } });
+    let definition = json!({ "spec": {
+        "group": "example.com", "scope": "Namespaced", "names": { "plural": "gizmos", "kind": "Gizmo" },
+        "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
+    } });
+    server.add_definition(&definition).unwrap();
+    let spec = json!({ "values": { "text": "a", "object": { "below": 1 } } });
+    let gizmo = json!({ "apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": { "name": "a" }, "spec": spec });
+    let target = "/apis/example.com/v1/namespaces/prod/gizmos/a?fieldManager=test";
+    let (status, answer) = write(&mut server, "PATCH", target, APPLY, &gizmo);
+    assert_eq!(status, 201, "{answer}");
+    assert_eq!(
+        answer["spec"]["values"],
+        json!({ "text": "a", "object": {} })
+    );
+}
+
 #[test]
 fn a_pod_that_runs_has_a_grace_period() {
     let mut server = FakeServer::new(1);

@@ -7,20 +7,23 @@ use serde_json::{Map, Value};
 
 use super::problems::Problems;
 
-/// Removes what the schema does not have, and returns the paths of what was removed.
-pub(super) fn prune(object: &mut Value, schema: &Value) -> Vec<String> {
-    let mut unknown = Vec::new();
-    prune_at(object, schema, "", true, &mut unknown);
-    unknown
+/// The paths of what was removed.
+#[derive(Default)]
+pub(super) struct Pruned {
+    /// Where the schema names the members that there are.
+    pub(super) undeclared: Vec<String>,
+    /// Where `additionalProperties` is `true`, which server-side apply takes for declared.
+    pub(super) within_any: Vec<String>,
 }
 
-fn prune_at(
-    value: &mut Value,
-    schema: &Value,
-    path: &str,
-    is_resource: bool,
-    unknown: &mut Vec<String>,
-) {
+/// Removes what the schema does not have.
+pub(super) fn prune(object: &mut Value, schema: &Value) -> Pruned {
+    let mut pruned = Pruned::default();
+    prune_at(object, schema, "", true, &mut pruned);
+    pruned
+}
+
+fn prune_at(value: &mut Value, schema: &Value, path: &str, is_resource: bool, pruned: &mut Pruned) {
     match value {
         Value::Object(members) => {
             let keeps = schema["x-kubernetes-preserve-unknown-fields"] == true;
@@ -36,12 +39,17 @@ fn prune_at(
                 match property.or(additional) {
                     Some(schema) => {
                         let is_resource = schema["x-kubernetes-embedded-resource"] == true;
-                        prune_at(value, schema, &path, is_resource, unknown);
+                        prune_at(value, schema, &path, is_resource, pruned);
                         true
                     }
                     None if keeps => true,
                     None => {
-                        unknown.push(path);
+                        let paths = if *schema == true {
+                            &mut pruned.within_any
+                        } else {
+                            &mut pruned.undeclared
+                        };
+                        paths.push(path);
                         false
                     }
                 }
@@ -54,7 +62,7 @@ fn prune_at(
                 let is_resource = schema["x-kubernetes-embedded-resource"] == true;
                 // Without a schema, items are pruned no further.
                 if schema.is_object() {
-                    prune_at(item, schema, &path, is_resource, unknown);
+                    prune_at(item, schema, &path, is_resource, pruned);
                 }
             }
         }

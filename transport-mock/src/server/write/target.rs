@@ -133,7 +133,9 @@ impl<'a> Target<'a> {
             return fails(&problem.decoded);
         }
         if let Some(schema) = self.kind.schema() {
-            unknown.extend(schema::prune(&mut object, schema));
+            let pruned = schema::prune(&mut object, schema);
+            unknown.extend(pruned.undeclared);
+            unknown.extend(pruned.within_any);
             schema::set_defaults(&mut object, schema);
         }
         if options.is_strict && !unknown.is_empty() {
@@ -192,7 +194,7 @@ impl<'a> Target<'a> {
             mistyped,
         } = decode(&mut config, &self.kind);
         if let Some(schema) = self.kind.schema() {
-            unknown.extend(schema::prune(&mut config, schema));
+            unknown.extend(schema::prune(&mut config, schema).undeclared);
         }
         let problem = match (mistyped, unknown.first()) {
             (Some(problem), _) => problem.applied,
