@@ -16,10 +16,11 @@ use super::process::Life;
 use super::trace::{EntryKind, SERVER, seconds};
 use super::world::World;
 
-/// A program that sends more requests than this within five seconds, or in all, loops.
+/// A program that sends so many requests in a run loops.
+const MOST: usize = 20_000;
+/// So does one that sends so many within five seconds.
 const MOST_LATELY: usize = 2_000;
 const BURST: Duration = Duration::from_secs(5);
-const MOST: usize = 20_000;
 
 impl Life {
     pub(super) fn begin(&self, peer: usize, what: &str, body: &[u8]) -> usize {

@@ -45,6 +45,7 @@ pub(crate) async fn answers_as_the_server_does(context: Context) -> Outcome {
     // The control plane has no controllers, and no garbage collector.
     settings.collects_garbage = false;
     settings.requires_namespaces = true;
+    settings.graceful_pods = true;
     let server = FakeServer::with_config(1, settings);
     let mock = Mock::with_clock(server, TokioClock::new());
     for definition in definitions() {
