@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::panic::AssertUnwindSafe;
+use std::io::Write as _;
 use std::sync::{Arc, Once, Weak};
 
 use super::dice::Dice;
@@ -13,6 +14,8 @@ use super::world::Shared;
 const PANICS: &str = "it does not panic";
 
 thread_local! {
+    /// The seed of the run of this thread. It needs no destructor, so it can be read while the program exits.
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
     static RUN: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
     /// The lane of the process that is polled now.
     static LANE: Cell<Option<usize>> = const { Cell::new(None) };
@@ -24,6 +27,8 @@ thread_local! {
 /// the first ones that they get. `number` distinguishes the threads of a run.
 pub(super) fn seed(seed: u64, number: u64) {
     let random = Dice::of(&[seed, number, 10]).below(u64::MAX);
+    report_exits();
+    SEED.set(Some(seed));
     fastrand::seed(random);
     interpose::set(Some(Illusion::of_seed(random)));
 }
@@ -39,6 +44,7 @@ pub(super) fn enter(run: &Arc<Shared>) {
 /// Ends what [`enter`] began.
 pub(super) fn leave() {
     interpose::set(None);
+    SEED.set(None);
     RUN.set(Weak::new());
 }
 
@@ -77,6 +83,22 @@ fn lane(run: &Shared) -> usize {
         None if run.spec.replicas == 1 => run.lane("controller"),
         None => run.lane("tasks"),
     }
+}
+
+/// Says so if a program under test ends the whole test program, which nothing can prevent.
+fn report_exits() {
+    extern "C" fn report() {
+        if let Some(seed) = SEED.get() {
+            let text = format!(
+                "\nexplore: the program under test has ended the whole test program, as `std::process::exit` does, in the \
+                 run of seed {seed}. Let it return instead: its function is then started again, like a process.\n"
+            );
+            // If nobody reads it, there is nothing to do.
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| interpose::at_exit(report));
 }
 
 /// Catches the panics of all threads of runs, of spawned tasks as well, which nobody may ask for their end.

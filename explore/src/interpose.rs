@@ -92,6 +92,11 @@ fn time_of_day() -> Option<u64> {
     )
 }
 
+/// Has a function called when the program exits.
+pub(crate) fn at_exit(function: extern "C" fn()) {
+    functions::at_exit(function);
+}
+
 /// Gives the signals that end a program their original effect back. A program under test that waits for signals, as with
 /// `shutdown_on_signal`, takes them for the whole test program otherwise, which then could not be ended.
 pub(crate) fn restore_signals() {
@@ -162,6 +167,11 @@ mod functions {
         }
         // SAFETY: it is the function of the C library of this name, and it gets the arguments of its caller.
         unsafe { core::mem::transmute::<*mut c_void, GetTime>(function)(clock, time) }
+    }
+
+    pub(super) fn at_exit(function: extern "C" fn()) {
+        // SAFETY: it may be called at any time. If there is no memory for it, it is not called.
+        unsafe { libc::atexit(function) };
     }
 
     pub(super) fn restore_signals() {
@@ -304,6 +314,8 @@ mod functions {
     pub(super) const fn link() {}
 
     pub(super) const fn restore_signals() {}
+
+    pub(super) const fn at_exit(_: extern "C" fn()) {}
 
     pub(super) const fn processor_time() -> Option<core::time::Duration> {
         None

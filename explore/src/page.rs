@@ -87,9 +87,9 @@ fn timeline(page: &mut String, trace: &Trace) -> fmt::Result {
     let (first, omitted, rest) = trace.part(ROWS).split();
     for (index, entry) in first.iter().chain(rest).enumerate() {
         if index == first.len() {
-            write!(
+            writeln!(
                 page,
-                "<div class=\"row\"><div class=\"time\"></div><div class=\"what\">… {omitted} more</div></div>\n"
+                "<div class=\"row\"><div class=\"time\"></div><div class=\"what\">… {omitted} more</div></div>"
             )?;
         }
         // A time is written when it changes.

@@ -1,8 +1,9 @@
 //! Tells the user on stderr how a long exploration goes, whatever the test runner does with the output of tests.
 
+use core::time::Duration;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::world::Violation;
 

@@ -304,9 +304,31 @@ fn run_by_another_test() {
             sleep(Duration::from_secs(1)).await;
         }
     }
-    if std::env::var_os("EXPLORE_ALL").is_some() {
+    #[expect(clippy::exit, reason = "it is what the test is about")]
+    async fn exits(_: Process) {
+        std::process::exit(3);
+    }
+    if std::env::var_os("EXIT").is_some() {
+        rules().seeds(1).run(exits);
+    } else if std::env::var_os("EXPLORE_ALL").is_some() {
         rules().run(hopes);
     }
+}
+
+#[test]
+fn an_exit_of_the_test_program_is_reported() {
+    let program = std::env::current_exe().unwrap();
+    let done = std::process::Command::new(program)
+        .args(["--exact", "reports::run_by_another_test"])
+        .env("EXIT", "1")
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(3));
+    let text = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        text.contains("in the run of seed 0. Let it return"),
+        "{text}"
+    );
 }
 
 #[test]
