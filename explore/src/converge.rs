@@ -18,7 +18,7 @@ use super::plan::{Plan, Settings, Step};
 use super::run::{Ran, Start, run};
 use super::spec::Spec;
 use super::trace::is_time_of_day;
-use super::world::Violation;
+use super::world::{Violation, Wishes};
 
 /// The pause after each change by users in one of the runs.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub(super) fn run_and_compare(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>)
     let Some(end) = ran.end.take().map(|end| normalize(&end)) else {
         return ran;
     };
-    let users = objects_of_users(spec, &end);
+    let users = objects_of_users(spec, &end, &ran.wishes);
     let mut others = Vec::new();
     let mut found = None;
     for number in 0..MOST {
@@ -43,9 +43,11 @@ pub(super) fn run_and_compare(spec: &Arc<Spec>, plan: &Plan, start: &Arc<Start>)
             1 => again(plan, PAUSE, number),
             _ => at_once(spec, plan, &users, number),
         };
-        let end_of_other = run(spec, &plan, start).end.map(|end| normalize(&end));
-        // If a deletion took longer, the same change by a user means something else.
-        others.extend(end_of_other.filter(|end| objects_of_users(spec, end) == users));
+        let other = run(spec, &plan, start);
+        let end_of_other = other.end.as_ref().map(normalize);
+        // If a deletion took longer, or a write was refused, the same change by a user means something else.
+        let is_same = |end: &End| objects_of_users(spec, end, &other.wishes) == users;
+        others.extend(end_of_other.filter(is_same));
         if others.len() >= FEW {
             found = compare(spec, &end, &others);
             if found.is_none() {
@@ -94,30 +96,17 @@ fn again(plan: &Plan, pause: Duration, number: u64) -> Plan {
     }
 }
 
-/// Users create what they have in the end, and nothing else happens.
-fn at_once(spec: &Spec, plan: &Plan, users: &BTreeSet<Key>, number: u64) -> Plan {
-    let mut last = BTreeMap::new();
-    for (_, action) in plan.actions() {
-        if let Action::User {
-            slot,
-            change: UserChange::Put(variant) | UserChange::Recreate(variant),
-        } = *action
-        {
-            last.insert(slot, variant);
-        }
-    }
-    let exists = |slot: &usize| {
-        let (objects, name) = spec.find(*slot);
-        users
-            .iter()
-            .any(|(resource, key)| *resource == objects.resource && ends_with(key, name))
+/// Users create what they want in the end, and nothing else happens.
+fn at_once(spec: &Spec, plan: &Plan, users: &Users, number: u64) -> Plan {
+    let wished = |slot: usize| {
+        let found = users.iter().find(|(key, _)| is_of_slot(spec, slot, key));
+        found.and_then(|(_, variant)| *variant)
     };
-    let slots = last.into_iter().filter(|(slot, _)| exists(slot));
-    let put = |(slot, variant)| {
-        let change = UserChange::Put(variant);
-        step(Duration::ZERO, Action::User { slot, change })
+    let put = |slot| {
+        let change = UserChange::Put(wished(slot)?);
+        Some(step(Duration::ZERO, Action::User { slot, change }))
     };
-    let mut steps: Vec<Step> = slots.map(put).collect();
+    let mut steps: Vec<Step> = (0..spec.slots()).filter_map(put).collect();
     if Dice::of(&[plan.seed, number, 18]).one_in(2) {
         steps.reverse();
     }
@@ -164,19 +153,21 @@ type Key = (String, String);
 /// Objects without what differs anyway. Those with generated names have one key.
 type End = BTreeMap<Key, Vec<Value>>;
 
-/// Returns which objects of users exist.
-fn objects_of_users(spec: &Spec, end: &End) -> BTreeSet<Key> {
-    let is_of_users = |(resource, key): &&Key| {
-        let of_resource = spec.objects.iter().filter(|own| own.resource == *resource);
-        let mut names = of_resource.flat_map(|objects| &objects.names);
-        names.any(|name| ends_with(key, name))
-    };
-    end.keys().filter(is_of_users).cloned().collect()
+/// The objects of users that exist, each with the variant that they want, unless they want it to be deleted.
+type Users = BTreeMap<Key, Option<usize>>;
+
+fn objects_of_users(spec: &Spec, end: &End, wishes: &Wishes) -> Users {
+    let of_users = end.keys().filter_map(|key| {
+        let slot = (0..spec.slots()).find(|slot| is_of_slot(spec, *slot, key))?;
+        Some((key.clone(), wishes.get(&slot).copied()))
+    });
+    of_users.collect()
 }
 
-/// Whether a key has a name.
-fn ends_with(key: &str, name: &str) -> bool {
-    key.rsplit('/').next() == Some(name)
+/// Whether an object is that of a slot.
+fn is_of_slot(spec: &Spec, slot: usize, (resource, key): &Key) -> bool {
+    let (objects, name) = spec.find(slot);
+    *resource == objects.resource && key.rsplit('/').next() == Some(name)
 }
 
 fn normalize(snapshot: &Snapshot) -> End {

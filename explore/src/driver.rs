@@ -286,7 +286,10 @@ impl<'a> Driver<'a> {
                 .read(|server| server.get(&objects.resource, namespace, name))
         };
         if matches!(change, UserChange::Delete | UserChange::Recreate(_)) && get().is_some() {
-            self.shared.write(lane, "DELETE", &one, &Value::Null);
+            let (status, _) = self.shared.write(lane, "DELETE", &one, &Value::Null);
+            if status < 300 {
+                self.shared.state().wishes.remove(&slot);
+            }
         }
         if let UserChange::Put(variant) | UserChange::Recreate(variant) = change {
             let (status, answer) = if get().is_some() {
@@ -301,7 +304,11 @@ impl<'a> Driver<'a> {
                 message => format!("{status} {}", message.unwrap_or_default()),
             };
             let of = (self.shared.spec.index_of(slot), variant);
-            self.shared.state().tally.wrote(of, refused);
+            let mut state = self.shared.state();
+            if refused.is_empty() {
+                state.wishes.insert(slot, variant);
+            }
+            state.tally.wrote(of, refused);
         }
     }
 

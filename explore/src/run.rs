@@ -20,7 +20,7 @@ use super::pulse::{MOST_POLLS, Pulse, RETURNS, WAITS};
 use super::spec::Spec;
 use super::tally::Tally;
 use super::trace::{EntryKind, SERVER, Trace};
-use super::world::{Running, Shared, Violation};
+use super::world::{Running, Shared, Violation, Wishes};
 
 /// Starts the program under test.
 pub(super) type Start = dyn Fn(Process) -> Running + Send + Sync;
@@ -30,6 +30,8 @@ pub(super) struct Ran {
     pub(super) trace: Trace,
     pub(super) violation: Option<Violation>,
     pub(super) tally: Tally,
+    /// What users want in the end.
+    pub(super) wishes: Wishes,
     /// The objects in the end, if the world came to rest.
     pub(super) end: Option<Snapshot>,
 }
@@ -89,13 +91,14 @@ fn result_of(shared: &Shared) -> Ran {
     if violation.is_some() {
         trace.complete();
     }
-    let end = state.end.take();
+    let (end, wishes) = (state.end.take(), core::mem::take(&mut state.wishes));
     let mut tally = core::mem::take(&mut state.tally);
     (tally.runs, tally.requests) = (1, state.requests as u64);
     Ran {
         trace,
         violation,
         tally,
+        wishes,
         end,
     }
 }

@@ -120,6 +120,8 @@ pub(super) struct State {
     /// When requests were last counted anew, and how many there were since.
     pub(super) burst: (Duration, usize),
     pub(super) tally: Tally,
+    /// What users want: the variants of their objects, by their slots. Writes that were refused do not count.
+    pub(super) wishes: Wishes,
     /// The objects in the end.
     pub(super) end: Option<Snapshot>,
     /// What happens at rest.
@@ -147,6 +149,9 @@ pub(super) struct State {
     lives: Vec<Weak<Life>>,
     main: Option<Waker>,
 }
+
+/// Variants of objects by their slots.
+pub(super) type Wishes = BTreeMap<usize, usize>;
 
 /// A check that fails.
 #[derive(Clone, PartialEq, Eq, Debug)]
