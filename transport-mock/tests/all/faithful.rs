@@ -591,7 +591,7 @@ fn a_pod_that_runs_has_a_grace_period() {
     delete(&mut server, &format!("{PODS}/web"));
     assert_eq!(deadline(&server), None);
 
-    post(&mut server, PODS, pod.clone());
+    post(&mut server, PODS, pod);
     assert_eq!(delete(&mut server, &format!("{PODS}/web")), 200);
     let pod = server.get("pods", "prod", "web").unwrap();
     assert_eq!(pod["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
