@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::action::{CrashAt, ReadFault, WriteFault};
 
+/// The planned faults of a run, by what they meet.
 #[derive(Default)]
 pub(super) struct Due {
     writes: Vec<OfWrite>,

@@ -78,7 +78,7 @@
 //! | `EXPLORE_SEEDS=n` | runs n seeds, instead of the number of [`Explore::seeds`] |
 //! | `EXPLORE_TIME=60s` | begins seeds for that long, instead of a number; `10m` are minutes |
 //! | `EXPLORE_FROM=n` | the first seed, instead of 0 |
-//! | `EXPLORE_ALL=1` | runs all seeds although some fail, and lists them by check |
+//! | `EXPLORE_ALL=1` | runs all seeds although some fail, and lists them by check; without points and regressions |
 //! | `EXPLORE_WITHOUT=Silence,Converges` | leaves out faults and invariants |
 //! | `EXPLORE_LOG=kube=debug,info` | which lines of `tracing` are in traces, by target and level, instead of `info` |
 //! | `EXPLORE_PAGES=folder` | writes the page of a failure there, instead of `explore` in the build folder |

@@ -36,7 +36,8 @@ impl Actor {
     }
 
     /// A kubelet with a scheduler: Pods are bound to the node `node`, run after up to 3 s, and are ready. Some of them fail,
-    /// about one in `one_in`; 0 means none. They stay `Failed` until their owner deletes them. Pods with `restartPolicy: Never` succeed after up to 10 s.
+    /// about one in `one_in`; 0 means none. They stay `Failed` until their owner deletes them. Pods with
+    /// `restartPolicy: Never` succeed after up to 10 s.
     #[must_use]
     pub fn kubelet(one_in: u64) -> Self {
         Self::new("kubelet", move |cluster| {

@@ -87,7 +87,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn run(rules: &Rules, start: &Arc<Start>) -> Explored {
     let rules = &environment::changed(rules);
     if environment::is_set("EXPLORE_ALL") {
-        return survey(rules, start);
+        let explored = survey(rules, start);
+        summary(&explored);
+        return explored;
     }
     let of_seed = |seed| (seed, None);
     let of_point = |point| (point, Some(point));

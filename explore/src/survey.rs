@@ -17,7 +17,8 @@ use super::tally::Tally;
 /// The seeds that fail a check, and what the first of them has found.
 type Failures = BTreeMap<String, (Vec<u64>, String)>;
 
-/// Runs the seeds that the environment asks for. Panics with a list if some fail.
+/// Runs the seeds that the environment asks for, without points and regressions. Panics with a list if some fail, or if
+/// all of them prove nothing.
 pub(super) fn survey(rules: &Rules, start: &Arc<Start>) -> Explored {
     let began = Instant::now();
     let spec = Arc::new(rules.spec.clone());
@@ -41,7 +42,8 @@ pub(super) fn survey(rules: &Rules, start: &Arc<Start>) -> Explored {
     });
     let (tally, failures) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     let explored = explored(&tally, began);
-    if failures.is_empty() {
+    let objection = tally.objection(&spec, true);
+    if failures.is_empty() && objection.is_none() {
         return explored;
     }
     let count: usize = failures.values().map(|(seeds, _)| seeds.len()).sum();
@@ -60,6 +62,9 @@ pub(super) fn survey(rules: &Rules, start: &Arc<Start>) -> Explored {
             some.join(", "),
             some[0]
         );
+    }
+    if let Some((check, what)) = objection {
+        text += &format!("\n  {check}: in all seeds\n    {what}\n");
     }
     panic!("{text}\nEXPLORE_SEED=n, without EXPLORE_ALL, replays one of them");
 }

@@ -308,8 +308,13 @@ fn run_by_another_test() {
     async fn exits(_: Process) {
         std::process::exit(3);
     }
+    async fn idles(_: Process) {
+        core::future::pending::<()>().await;
+    }
     if std::env::var_os("EXIT").is_some() {
         rules().seeds(1).run(exits);
+    } else if std::env::var_os("IDLE").is_some() {
+        rules().run(idles);
     } else if std::env::var_os("EXPLORE_ALL").is_some() {
         rules().run(hopes);
     }
@@ -333,7 +338,8 @@ fn an_exit_of_the_test_program_is_reported() {
 
 #[test]
 fn the_environment_changes_an_exploration() {
-    let run = |without: &str| {
+    let run = |without: &str, program_is_idle: bool| {
+        let idle = program_is_idle.then_some(("IDLE", "1"));
         let program = std::env::current_exe().unwrap();
         let test = ["--exact", "reports::run_by_another_test", "--nocapture"];
         let variables = [
@@ -344,12 +350,18 @@ fn the_environment_changes_an_exploration() {
         let done = std::process::Command::new(program)
             .args(test)
             .envs(variables)
+            .envs(idle)
             .output()
             .unwrap();
         assert!(!done.status.success());
         String::from_utf8(done.stderr).unwrap()
     };
-    let text = run("Silence, Converges");
+    let text = run("", true);
+    assert!(
+        text.contains("the program sends requests: in all seeds"),
+        "{text}"
+    );
+    let text = run("Silence, Converges", false);
     for part in [
         " of 20 seeds fail:",
         "  it does not panic: ",
@@ -357,7 +369,7 @@ fn the_environment_changes_an_exploration() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    let text = run("Silense");
+    let text = run("Silense", false);
     assert!(
         text.contains("Silense is none of the faults [Stale, "),
         "{text}"

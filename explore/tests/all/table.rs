@@ -10,7 +10,8 @@ pub(crate) fn is_written() -> bool {
     std::env::var_os("UPDATE").is_some()
 }
 
-/// Checks that the row of a name has these cells. `more` is the last cell, which only a table that is written is told.
+/// Checks that the row of a name begins with these cells, or writes it. `more` is the last cell, which takes long to find
+/// out: it is only written, and not checked.
 pub(crate) fn check(name: &str, cells: &str, more: Option<&str>) {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = std::fs::read_to_string(PATH).unwrap();
