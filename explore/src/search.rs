@@ -36,7 +36,7 @@ pub struct Explored {
     pub points: u64,
     /// The number of requests of the program in all runs.
     pub requests: u64,
-    /// How often a fault of each kind had an effect: it met a request, a watch or a process.
+    /// How often a fault of each kind that is on had an effect: it met a request, a watch or a process.
     pub faults: BTreeMap<FaultKind, u64>,
     /// How often a process died.
     pub deaths: u64,
@@ -62,14 +62,18 @@ impl fmt::Display for Explored {
         }
         write!(
             f,
-            "{seeds} seeds with {requests} requests in {took:.1?}: every check holds. Processes died {deaths} times; faults:"
+            "{seeds} seeds with {requests} requests in {took:.1?}: every check holds. Processes died {deaths} times; faults: "
         )?;
-        for (index, (kind, count)) in self.faults.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            write!(f, "{comma} {count} {kind:?}")?;
-        }
-        if self.faults.is_empty() {
-            f.write_str(" none")?;
+        let (had, none): (Vec<_>, Vec<_>) = self.faults.iter().partition(|(_, count)| **count > 0);
+        let had: Vec<String> = had
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind:?}"))
+            .collect();
+        f.write_str(if had.is_empty() { "none" } else { "" })?;
+        f.write_str(&had.join(", "))?;
+        if *seeds > 1 && !none.is_empty() {
+            let none: Vec<String> = none.iter().map(|(kind, _)| format!("{kind:?}")).collect();
+            write!(f, "; without an effect: {}", none.join(", "))?;
         }
         for (invariant, count) in &self.undecided {
             write!(f, ". {invariant:?} could not decide {count} of them")?;
@@ -144,19 +148,23 @@ fn one(
     let text = format!("{name} {number}: every check holds\n\n{}\n", ran.trace);
     // If nobody reads it, there is nothing to do.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    let mut explored = explored(&ran.tally, began);
+    let mut explored = explored(rules, &ran.tally, began);
     if point.is_some() {
         (explored.seeds, explored.points) = (0, 1);
     }
     Ok(explored)
 }
 
-pub(super) fn explored(tally: &Tally, began: Instant) -> Explored {
+pub(super) fn explored(rules: &Rules, tally: &Tally, began: Instant) -> Explored {
+    let mut faults = tally.faults.clone();
+    for kind in &rules.spec.faults {
+        faults.entry(*kind).or_default();
+    }
     Explored {
         seeds: tally.runs,
         points: 0,
         requests: tally.requests,
-        faults: tally.faults.clone(),
+        faults,
         deaths: tally.deaths,
         undecided: tally.undecided.clone(),
         took: began.elapsed(),
@@ -264,7 +272,7 @@ fn search(rules: &Rules, extent: &Extent, start: &Arc<Start>) -> Result<Explored
         failure.seed = seed;
         return Err(Box::new(failure));
     }
-    let mut explored = explored(&found.tally, began);
+    let mut explored = explored(rules, &found.tally, began);
     explored.points = points;
     Ok(explored)
 }

@@ -41,7 +41,7 @@ pub(super) fn survey(rules: &Rules, start: &Arc<Start>) -> Explored {
         extent.time.is_none_or(|time| began.elapsed() < time)
     });
     let (tally, failures) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let explored = explored(&tally, began);
+    let explored = explored(rules, &tally, began);
     let objection = tally.objection(&spec, true);
     if failures.is_empty() && objection.is_none() {
         return explored;
