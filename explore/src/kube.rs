@@ -147,8 +147,7 @@ impl Explore<Kube> {
     }
 
     /// Adds objects that users create, change and delete. Those of one name are variants of an object: users change it
-    /// from one to the other. Objects without a name are variants of the two objects `a` and `b`. Their namespaces exist
-    /// from the start; others do not, unless [`setup`](Self::setup) or the program creates them.
+    /// from one to the other. Objects without a name are variants of the two objects `a` and `b`.
     ///
     /// # Panics
     /// Panics if an object cannot be written as JSON.
@@ -171,14 +170,7 @@ impl Explore<Kube> {
                 None => groups.push((namespace, name, vec![value])),
             }
         }
-        for (namespace, name, variants) in groups {
-            if !namespace.is_empty() {
-                self = self.setup(move |server: &mut FakeServer| {
-                    let object = serde_json::json!({ "metadata": { "name": namespace } });
-                    // It exists if another object is in it.
-                    let _ = server.create("namespaces", object);
-                });
-            }
+        for (_, name, variants) in groups {
             let objects = variants_of(&resource::<K>(), &variants);
             self = self.objects(match name.as_str() {
                 "" => objects,

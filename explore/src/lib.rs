@@ -229,7 +229,9 @@ impl<P> Explore<P> {
         self
     }
 
-    /// Adds objects that users create, change and delete.
+    /// Adds objects that users create, change and delete. Where Namespaces must exist
+    /// ([`Config::requires_namespaces`], and for a `kube::Client`), theirs do from the start. Others do not, unless
+    /// [`setup`](Self::setup) or the program creates them.
     pub fn objects(mut self, objects: Objects) -> Self {
         self.rules.spec.objects.push(objects);
         self

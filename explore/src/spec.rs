@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::action::FaultKind;
 use super::actors::Actor;
@@ -87,6 +87,18 @@ impl Spec {
 
     pub(super) fn has(&self, kind: FaultKind) -> bool {
         self.faults.contains(&kind)
+    }
+
+    /// Creates the Namespaces of the objects that users write.
+    pub(super) fn add_namespaces(&self, server: &mut FakeServer) {
+        let namespaces = self
+            .objects
+            .iter()
+            .map(|one| &one.object["metadata"]["namespace"]);
+        for namespace in namespaces.filter(|namespace| namespace.is_string()) {
+            // It exists if a setup or another object is in it.
+            let _ = server.create("namespaces", json!({ "metadata": { "name": namespace } }));
+        }
     }
 }
 

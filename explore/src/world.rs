@@ -181,6 +181,9 @@ impl Shared {
         for setup in &spec.setups {
             setup(&mut server);
         }
+        if spec.config.requires_namespaces {
+            spec.add_namespaces(&mut server);
+        }
         server.add_server();
         let mock = Mock::with_clock(server, TokioClock::new());
         let start = mock.clock().now();
