@@ -36,7 +36,7 @@ pub struct Explored {
     pub points: u64,
     /// The number of requests of the program in all runs.
     pub requests: u64,
-    /// How often a fault of each kind that is on had an effect: it met a request, a watch or a process.
+    /// How often a fault of each kind that is on had an effect: it met a request, a watch or a process. 0 means never.
     pub faults: BTreeMap<FaultKind, u64>,
     /// How often a process died.
     pub deaths: u64,

@@ -261,6 +261,11 @@ fn an_exploration_counts_faults_and_deaths() {
     let explored = rules().seeds(40).find(look).unwrap();
     assert!(explored.deaths > 0, "{explored}");
     assert!(explored.faults[&FaultKind::Slow] > 0, "{explored}");
+    assert_eq!(
+        explored.faults[&FaultKind::Conflict],
+        0,
+        "it does not write"
+    );
     let text = explored.to_string();
     assert!(text.contains("every check holds. Processes died"), "{text}");
     let (_, none) = text.split_once("; without an effect: ").unwrap();
